@@ -1,0 +1,60 @@
+"""One workbench for concept vectors: find them, prove them, see them, steer with them.
+
+The names below are the public API. Each is imported when it is first used, so that `import covec` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from covec.activations import Activations as Activations
+    from covec.concepts.bank import Bank as Bank
+    from covec.concepts.bank import load_bank as load_bank
+    from covec.concepts.bank import load_vector as load_vector
+    from covec.concepts.examples import Examples as Examples
+    from covec.concepts.vector import ConceptVector as ConceptVector
+    from covec.errors import CovecError as CovecError
+    from covec.models.load import load as load
+    from covec.models.positions import Position as Position
+    from covec.models.sites import Site as Site
+    from covec.models.text import TextModel as TextModel
+    from covec.statistics.figure import Figure as Figure
+    from covec.study import Study as Study
+    from covec.study import study as study
+
+_PUBLIC = {
+    "Activations": "covec.activations:Activations",
+    "Bank": "covec.concepts.bank:Bank",
+    "ConceptVector": "covec.concepts.vector:ConceptVector",
+    "CovecError": "covec.errors:CovecError",
+    "Examples": "covec.concepts.examples:Examples",
+    "Figure": "covec.statistics.figure:Figure",
+    "Position": "covec.models.positions:Position",
+    "Site": "covec.models.sites:Site",
+    "Study": "covec.study:Study",
+    "TextModel": "covec.models.text:TextModel",
+    "load": "covec.models.load:load",
+    "load_bank": "covec.concepts.bank:load_bank",
+    "load_vector": "covec.concepts.bank:load_vector",
+    "study": "covec.study:",  # the room itself can be called
+}
+
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("covec")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'covec' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
