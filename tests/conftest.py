@@ -1,0 +1,54 @@
+"""What all tests share: one thread, a cache of their own, tiny models of every family and the embedded model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from covec import cache
+from covec.errors import CovecError
+from tiny import FAMILIES, tiny_model
+
+if TYPE_CHECKING:
+    from covec.models.text import TextModel
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A fresh user cache (looks and the like), of which only the converted models are the user's own."""
+    models = cache.folder("models")
+    models.mkdir(parents=True, exist_ok=True)
+    own = tmp_path_factory.mktemp("cache")
+    (own / "models").symlink_to(models, target_is_directory=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COVEC_CACHE", os.fspath(own))
+        yield own
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def tiny(request: pytest.FixtureRequest) -> TextModel:
+    """A tiny random text model, one of each family in turn."""
+    from covec.models.text import TextModel
+
+    module, tokenizer = tiny_model(request.param)
+    return TextModel(module, tokenizer, name=f"tiny-{request.param}")
+
+
+@pytest.fixture(scope="session")
+def smol(_own_cache: Path) -> TextModel:
+    """The embedded model in float32; its tests are skipped only where it cannot be had (no network, not cached)."""
+    from covec.models.load import load
+
+    try:
+        return load("smollm2-135m", dtype="float32", device="cpu")
+    except CovecError as error:
+        if "network" not in str(error):
+            raise
+        pytest.skip(str(error))
