@@ -1,0 +1,136 @@
+"""The catalog of published systems: what each is, where it is built, and what became of its claim.
+
+`systems.toml` names each system's module as a string, so that listing imports none of them. What a claim's run gave
+lies in `results/<id>.json`, written by `make claims`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.util
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from covec.errors import CovecError, FileError
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class System:
+    """One published system.
+
+    `verb` is what it is filed under, `also` what else it does; `claim` says in a line what is tested; `module` is where
+    it is built, None where it is not; `note` says what of it is left.
+    """
+
+    id: str
+    name: str
+    title: str
+    paper: str
+    verb: str
+    tier: str
+    summary: str
+    claim: str
+    also: tuple[str, ...] = ()
+    modality: tuple[str, ...] = ()
+    code: str | None = None
+    module: str | None = None
+    note: str | None = None
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What the last recorded run of its claim gave; None where it never ran."""
+        return read_result(self.id)
+
+    @property
+    def status(self) -> str:
+        """One of `planned`, `works`, `claim holds`, `claim fails here`."""
+        if self.module is None:
+            return "planned"
+        if (result := self.result) is None:
+            return "works"
+        return "claim holds" if result["passed"] else "claim fails here"
+
+    @property
+    def stale(self) -> bool:
+        """Whether claim, method or model changed since the recorded run."""
+        result = self.result
+        return result is not None and result["digest"] != self.digest
+
+    @property
+    def digest(self) -> str:
+        """Of the claim's code, the method's code and the file that pins the embedded model."""
+        modules = (f"covec.claims.{self.id.replace('-', '_')}", self.module, "covec.models.embedded")
+        sources = [source.read_bytes() for name in modules if name and (source := _source(name))]
+        return hashlib.sha256(b"\0".join(hashlib.sha256(source).digest() for source in sources)).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `covec systems --json` prints of it."""
+        result = self.result or {}
+        return {
+            "id": self.id,
+            "title": self.title,
+            "paper": self.paper,
+            "verb": self.verb,
+            "tier": self.tier,
+            "status": self.status,
+            "stale": self.stale,
+            "note": self.note,
+            "figures": result.get("figures", []),
+            "date": result.get("date"),
+            "versions": result.get("versions"),
+        }
+
+
+@cache
+def systems() -> tuple[System, ...]:
+    """All systems, in the order of their ids."""
+    with (HERE / "systems.toml").open("rb") as file:
+        tables = tomllib.load(file)
+    return tuple(
+        System(id=id, **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+        for id, table in tables.items()
+    )
+
+
+def system(id: str) -> System:
+    """The system called `id`; an unknown id raises and names the nearest ones."""
+    known = {system.id: system for system in systems()}
+    if id not in known:
+        near = difflib.get_close_matches(id, known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "`covec systems` lists them"
+        raise CovecError(f"no system {id!r}; {hint}")
+    return known[id]
+
+
+def result_path(id: str) -> Path:
+    """Where the result of a claim is kept."""
+    return HERE / "results" / f"{id}.json"
+
+
+def read_result(id: str) -> dict[str, Any] | None:
+    """The recorded result of a claim; None where it never ran."""
+    path = result_path(id)
+    if not path.is_file():
+        return None
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(result["passed"], bool) or not isinstance(result["digest"], str):
+            raise TypeError("passed or digest has another type")
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileError(f"{path} is damaged ({error}); run `covec claims {id} --write` again") from error
+    return dict(result)
+
+
+def _source(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec and spec.origin else None

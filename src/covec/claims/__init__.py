@@ -1,0 +1,98 @@
+"""Claims: what each published system says of itself, tested at laptop scale by code anyone can run.
+
+One file a system, `claims/<id with underscores>.py`, with a function `claim(reduced=False) -> Claim`. A rule is written
+down before the run and never loosened to fit: a claim that does not hold here is reported as such.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from covec.catalog import result_path, system
+from covec.errors import CovecError
+from covec.statistics.figure import Figure
+from covec.writing import whole_file
+
+VERSIONS_OF = ("covec", "torch", "transformers", "numpy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class ClaimFigure:
+    """One number a claim rests on: what it is compared with, the rule in words, and whether that holds."""
+
+    name: str
+    figure: Figure
+    baseline: Figure | float | None
+    rule: str
+    holds: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As `covec claims --json` prints it."""
+        baseline = self.baseline.to_json() if isinstance(self.baseline, Figure) else self.baseline
+        return {
+            "name": self.name,
+            "figure": self.figure.to_json(),
+            "baseline": baseline,
+            "rule": self.rule,
+            "holds": bool(self.holds),
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the run of a system's claim gave; it passes where every figure's rule holds."""
+
+    id: str
+    figures: tuple[ClaimFigure, ...]
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether every rule holds."""
+        return bool(self.figures) and all(figure.holds for figure in self.figures)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `covec claims ID --json` prints it."""
+        figures = [figure.to_json() for figure in self.figures]
+        return {"id": self.id, "passed": self.passed, "figures": figures, "seconds": round(self.seconds, 2)}
+
+
+def available() -> tuple[str, ...]:
+    """Ids of all systems whose claim can be run."""
+    files = Path(__file__).parent.glob("*.py")
+    return tuple(sorted(file.stem.replace("_", "-") for file in files if not file.stem.startswith("_")))
+
+
+def run(id: str, *, reduced: bool = False) -> Claim:
+    """Run the claim of the system `id`; `reduced` runs the same code on a setting of seconds, which proves nothing."""
+    known = system(id)  # an unknown id is told from one without a claim
+    if id not in available():
+        raise CovecError(f"the claim of {known.name} is not written yet; these are: {', '.join(available())}")
+    begun = time.perf_counter()
+    claim: Claim = importlib.import_module(f"covec.claims.{id.replace('-', '_')}").claim(reduced=reduced)
+    return replace(claim, seconds=time.perf_counter() - begun)
+
+
+def write(claim: Claim) -> Path:
+    """Record `claim` in the catalog, with what it ran on; returns the file."""
+    document = {
+        **claim.to_json(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "digest": system(claim.id).digest,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONS_OF}},
+    }
+    path = result_path(claim.id)
+    with whole_file(path) as draft:
+        draft.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
