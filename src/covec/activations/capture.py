@@ -1,0 +1,235 @@
+"""Capture: one forward pass serves every site and position that is asked for.
+
+Inputs are tokenised once, identical ones run once, the rest is sorted by length and packed by a token budget. Pooling
+happens in the hook, and the pass stops after the deepest site; the language head never runs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from covec.activations.rows import Activations
+from covec.errors import BudgetError
+from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
+from covec.models.plan import Plan, edits_in_force, planned
+from covec.models.positions import Position, mask
+from covec.models.sites import Site
+from covec.models.taps import hook
+from covec.models.text import TextModel
+from covec.models.tokens import Input, Span, Tokenized
+from covec.progress import Progress, silent
+
+MEMORY_BUDGET = 8 << 30  # bytes of rows kept by one capture, unless the caller says otherwise
+
+
+class _Done(Exception):
+    """Every site that was asked for has been read: the rest of the network need not run."""
+
+
+def capture(
+    model: TextModel,
+    inputs: Sequence[Input],
+    sites: str | Site | Sequence[str | Site] = "resid.*",
+    position: str | Position = "last",
+    *,
+    spans: Sequence[Span | None] | None = None,
+    batch_tokens: int = TOKEN_BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
+    progress: Progress = silent,
+) -> Activations:
+    """Activations of `inputs` at `sites`, read at `position`.
+
+    Parameters
+    ----------
+    sites
+        Addresses or patterns, such as `resid.*` or `["resid.10:20", "final"]`.
+    position
+        Where in every input: `last`, `mean` (of the content), `content/none`, `from-3/max`, ...
+    spans
+        Character range of every input, where the position is `span`.
+    batch_tokens
+        Padded tokens a forward pass.
+    memory_budget
+        Bytes of rows that may be kept; more is refused before any work.
+
+    Returns
+    -------
+    Activations
+        Rows in the order of `inputs`, independent of batch, order and padding.
+    """
+    tokens = model.tokenize(inputs, spans=spans)
+    chosen = Position.parse(position)
+    return capture_tokens(
+        model, tokens, sites, [chosen], batch_tokens=batch_tokens, memory_budget=memory_budget, progress=progress
+    )[chosen]
+
+
+def capture_tokens(
+    model: TextModel,
+    tokens: Sequence[Tokenized],
+    sites: str | Site | Sequence[str | Site],
+    positions: Sequence[Position],
+    *,
+    batch_tokens: int = TOKEN_BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
+    progress: Progress = silent,
+) -> dict[Position, Activations]:
+    """As `capture`, of inputs that are already tokenised and at several positions in the same pass."""
+    addresses = model.select(sites)
+    first, places = unique(tokens)
+    distinct = [tokens[index] for index in first]
+    sinks = {position: _Sink(position, distinct, addresses, model, memory_budget) for position in positions}
+    batches = pack([len(item.ids) for item in distinct], batch_tokens)
+    with progress(f"reading {len(tokens)} inputs", sum(len(item.ids) for item in distinct)) as bar, torch.no_grad():
+        for rows in batches:
+            _run(model, distinct, rows, addresses, sinks, batch_tokens)
+            bar.advance(sum(len(distinct[row].ids) for row in rows))
+    return {position: sink.result(places) for position, sink in sinks.items()}
+
+
+class _Sink:
+    """Rows of one position as they come: storage for every site, and where each input's rows go."""
+
+    def __init__(
+        self,
+        position: Position,
+        tokens: Sequence[Tokenized],
+        sites: Sequence[Site],
+        model: TextModel,
+        budget: int,
+    ) -> None:
+        self.position, self.sites = position, sites
+        self.masks = [mask(position, item.layout) for item in tokens]
+        self.fallbacks = [
+            "content" in position.select and bool((item.layout.special | (np.arange(item.layout.length) == 0)).all())
+            for item in tokens
+        ]
+        counts = [1 if position.single else int(chosen.sum()) for chosen in self.masks]
+        self.offsets = np.concatenate([[0], np.cumsum(counts)])
+        need = int(self.offsets[-1]) * model.width * 4 * len(sites)
+        if need > budget:
+            raise BudgetError(
+                f"capturing {self.offsets[-1]} rows at {len(sites)} sites keeps about {need / 2**30:.1f} GiB, over the "
+                f"memory budget of {budget / 2**30:.1f} GiB: name fewer sites, pool, or raise memory_budget"
+            )
+        self.rows: dict[Site, Tensor] = {}
+
+    def put(self, site: Site, hidden: Tensor, batch: Batch) -> None:
+        """Keep what the position asks for of `hidden` [rows, columns, d]."""
+        pooled = _pool(hidden, [self.masks[row] for row in batch.rows], self.position)
+        if site not in self.rows:
+            self.rows[site] = torch.empty(int(self.offsets[-1]), hidden.shape[-1])
+        where = np.concatenate([np.arange(self.offsets[row], self.offsets[row + 1]) for row in batch.rows])
+        self.rows[site][torch.from_numpy(where)] = pooled.to("cpu", torch.float32)
+
+    def result(self, places: Sequence[int]) -> Activations:
+        """The rows in the caller's order, repeats filled in."""
+        fallbacks = sum(self.fallbacks[place] for place in places)
+        if fallbacks:
+            warnings.warn(f"{fallbacks} inputs have no content: their last token was read", stacklevel=4)
+        order, offsets, tokens = None, None, None
+        if list(places) != list(range(len(self.masks))):
+            order = torch.from_numpy(np.concatenate([self._range(place) for place in places]))
+        if not self.position.single:
+            counts = [len(self._range(place)) for place in places]
+            offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]))
+            tokens = torch.from_numpy(np.concatenate([np.flatnonzero(self.masks[place]) for place in places]))
+        rows = {site: self.rows[site] if order is None else self.rows[site][order] for site in self.sites}
+        return Activations(rows, self.position, offsets, tokens, fallbacks)
+
+    def _range(self, place: int) -> np.ndarray:
+        return np.arange(self.offsets[place], self.offsets[place + 1])
+
+
+def _pool(hidden: Tensor, masks: Sequence[np.ndarray], position: Position) -> Tensor:
+    """Rows of `hidden` [rows, columns, d] at the masked tokens, pooled as the position says."""
+    chosen = np.zeros(hidden.shape[:2], dtype=bool)
+    for row, known in enumerate(masks):
+        chosen[row, : len(known)] = known
+    if position.pool == "none":
+        rows, columns = np.nonzero(chosen)
+        return hidden[torch.from_numpy(rows).to(hidden.device), torch.from_numpy(columns).to(hidden.device)]
+    keep = torch.from_numpy(chosen).to(hidden.device)
+    if position.pool == "mean":
+        weights = keep.float() / keep.sum(1, keepdim=True)
+        return torch.einsum("rc,rcd->rd", weights, hidden.float())
+    return hidden.float().masked_fill(~keep[..., None], -torch.inf).amax(1)
+
+
+def _run(
+    model: TextModel,
+    tokens: Sequence[Tokenized],
+    rows: Sequence[int],
+    sites: Sequence[Site],
+    sinks: dict[Position, _Sink],
+    budget: int,
+) -> None:
+    """One batch; where memory runs out it is halved, down to single rows."""
+    batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
+    try:
+        with read(model, sites, lambda site, hidden: [sink.put(site, hidden, batch) for sink in sinks.values()]):
+            forward(model, batch)
+        return
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        if len(rows) == 1:
+            raise BudgetError(
+                f"out of memory on a single input of {len(tokens[rows[0]].ids)} tokens (batch budget {budget} tokens): "
+                "shorten it, or use a smaller model or a device with more memory"
+            ) from error
+    half = len(rows) // 2
+    _run(model, tokens, rows[:half], sites, sinks, budget)
+    _run(model, tokens, rows[half:], sites, sinks, budget)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    return not isinstance(error, RuntimeError) or isinstance(error, torch.OutOfMemoryError) or (
+        "allocate memory" in str(error) or "out of memory" in str(error)
+    )
+
+
+@contextmanager
+def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
+    """Within the block, a forward pass calls `visit(site, hidden)` at every site once, then stops and returns."""
+    by_end: dict[tuple[Any, str], list[tuple[Site, slice | None]]] = {}
+    for site in sites:
+        tap = model.anatomy.tap(site)
+        by_end.setdefault((tap.module, tap.end), []).append((site, tap.columns))
+    pending = set(by_end)
+
+    def visitor(key: tuple[Any, str]) -> Any:
+        def see(hidden: Tensor) -> None:
+            if key not in pending:
+                return
+            for site, columns in by_end[key]:
+                visit(site, hidden if columns is None else hidden[..., columns])
+            pending.discard(key)
+            if not pending:
+                raise _Done
+
+        return see
+
+    with ExitStack() as hooks:
+        for module, end in by_end:
+            hooks.callback(hook(module, end, visitor((module, end))).remove)
+        try:
+            yield
+        except _Done:
+            pass
+
+
+def forward(model: TextModel, batch: Batch, **options: Any) -> Any:
+    """The body's forward pass over `batch`, under the edits in force on this thread."""
+    edits = edits_in_force(model.module)
+    plan = Plan(batch.layouts, "right", [edits] * len(batch.rows)) if edits else None
+    options = {"use_cache": False, **options} if model.causal else options
+    with planned(plan):
+        return model.anatomy.body(input_ids=batch.ids, attention_mask=batch.mask, **options)

@@ -1,0 +1,164 @@
+"""Streaming moments: enough for most closed-form methods, at any corpus size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from covec.errors import ExamplesError
+
+
+class Moments:
+    """Counts, means and one total covariance of rows, with counts and means a label for any number of label sets.
+
+    Chunks are reduced in float32 and merged in float64 (Chan, Golub and LeVeque 1979), so `merge` of shards equals the
+    whole. Rows of all label sets are the same rows; a label set is a name and one label a row.
+
+    Parameters
+    ----------
+    d
+        Width of the rows.
+    covariance
+        Whether to keep the total covariance (d x d float64).
+    per_label
+        Whether to keep a covariance a label as well.
+    """
+
+    def __init__(self, d: int, *, covariance: bool = True, per_label: bool = False) -> None:
+        self.d = d
+        self.keeps_covariance, self.per_label = covariance, per_label
+        self._total = _Cell(d, covariance)
+        self._cells: dict[tuple[str, Any], _Cell] = {}
+        self._cross: dict[str, _Cross] = {}
+
+    def update(
+        self,
+        rows: Float[Tensor, "n d"],
+        labels: Any = None,
+        *,
+        sets: dict[str, Any] | None = None,
+        targets: dict[str, Any] | None = None,
+    ) -> Moments:
+        """Take in `rows`; `labels` is the label set called `""`, `sets` further ones, `targets` continuous ones."""
+        if rows.ndim != 2 or rows.shape[1] != self.d:
+            raise ExamplesError(f"rows of shape {tuple(rows.shape)} do not fit moments of width {self.d}")
+        self._total.add(rows)
+        for name, values in {**({"": labels} if labels is not None else {}), **(sets or {})}.items():
+            values = np.asarray(values)
+            if len(values) != len(rows):
+                raise ExamplesError(f"{len(values)} labels for {len(rows)} rows")
+            for label in np.unique(values):
+                cell = self._cells.setdefault((name, label.item()), _Cell(self.d, self.per_label))
+                cell.add(rows[torch.from_numpy(values == label).to(rows.device)])
+        for name, values in (targets or {}).items():
+            self._cross.setdefault(name, _Cross(self.d)).add(rows, torch.as_tensor(values))
+        return self
+
+    def merge(self, other: Moments) -> Moments:
+        """Take in what `other` has seen."""
+        if other.d != self.d or other.keeps_covariance != self.keeps_covariance or other.per_label != self.per_label:
+            raise ExamplesError("only moments of the same width and the same parts can be merged")
+        self._total.merge(other._total)
+        for key, cell in other._cells.items():
+            self._cells.setdefault(key, _Cell(self.d, self.per_label)).merge(cell)
+        for name, cross in other._cross.items():
+            self._cross.setdefault(name, _Cross(self.d)).merge(cross)
+        return self
+
+    def count(self, label: Any = None, name: str = "") -> int:
+        """Number of rows, of one label or of all."""
+        return self._cell(label, name).count
+
+    def mean(self, label: Any = None, name: str = "") -> Float[Tensor, "d"]:
+        """Mean of the rows, of one label or of all (float64)."""
+        return self._cell(label, name).mean
+
+    def covariance(self, label: Any = None, name: str = "") -> Float[Tensor, "d d"]:
+        """Covariance about the mean (divided by n), of one label or the total one about the grand mean (float64)."""
+        cell = self._cell(label, name)
+        if cell.scatter is None:
+            raise ExamplesError("these moments keep no such covariance: make them with covariance=True or per_label=True")
+        return cell.scatter / max(cell.count, 1)
+
+    def cross_covariance(self, name: str) -> Float[Tensor, "d"]:
+        """Covariance of the rows with the continuous target `name` (float64)."""
+        if name not in self._cross:
+            raise ExamplesError(f"no target {name!r} in these moments; there are {sorted(self._cross)}")
+        return self._cross[name].cross / max(self._cross[name].count, 1)
+
+    def labels(self, name: str = "") -> list[Any]:
+        """The labels seen in one label set."""
+        return [label for owner, label in self._cells if owner == name]
+
+    def _cell(self, label: Any, name: str) -> _Cell:
+        if label is None:
+            return self._total
+        try:
+            return self._cells[(name, label)]
+        except KeyError:
+            raise ExamplesError(f"no row was labelled {label!r}; labels seen: {self.labels(name)}") from None
+
+    @classmethod
+    def of(cls, chunks: Iterable[tuple[Tensor, Any]], d: int, **options: Any) -> Moments:
+        """Moments of a stream of `(rows, labels)`."""
+        moments = cls(d, **options)
+        for rows, labels in chunks:
+            moments.update(rows, labels)
+        return moments
+
+
+class _Cell:
+    def __init__(self, d: int, covariance: bool) -> None:
+        self.count = 0
+        self.mean = torch.zeros(d, dtype=torch.float64)
+        self.scatter = torch.zeros(d, d, dtype=torch.float64) if covariance else None
+
+    def add(self, rows: Tensor) -> None:
+        """Merge a chunk: its scatter in float32 about its own mean, so that no large numbers cancel."""
+        if not len(rows):
+            return
+        mean = rows.double().mean(0)
+        centred = (rows.double() - mean).float()
+        scatter = None if self.scatter is None else (centred.T @ centred).double().cpu()
+        self._join(len(rows), mean.cpu(), scatter)
+
+    def merge(self, other: _Cell) -> None:
+        if other.count:
+            self._join(other.count, other.mean, other.scatter)
+
+    def _join(self, count: int, mean: Tensor, scatter: Tensor | None) -> None:
+        total = self.count + count
+        step = mean - self.mean
+        if self.scatter is not None and scatter is not None:
+            self.scatter = self.scatter + scatter + torch.outer(step, step) * (self.count * count / total)
+        self.mean = self.mean + step * (count / total)
+        self.count = total
+
+
+class _Cross:
+    def __init__(self, d: int) -> None:
+        self.count, self.target = 0, 0.0
+        self.mean = torch.zeros(d, dtype=torch.float64)
+        self.cross = torch.zeros(d, dtype=torch.float64)
+
+    def add(self, rows: Tensor, values: Tensor) -> None:
+        rows, values = rows.double().cpu(), values.double().cpu()
+        mean, target = rows.mean(0), values.mean()
+        self._join(len(rows), mean, float(target), (rows - mean).T @ (values - target))
+
+    def merge(self, other: _Cross) -> None:
+        if other.count:
+            self._join(other.count, other.mean, other.target, other.cross)
+
+    def _join(self, count: int, mean: Tensor, target: float, cross: Tensor) -> None:
+        total = self.count + count
+        share = self.count * count / total
+        self.cross = self.cross + cross + (mean - self.mean) * (target - self.target) * share
+        self.mean = self.mean + (mean - self.mean) * (count / total)
+        self.target += (target - self.target) * count / total
+        self.count = total

@@ -1,0 +1,54 @@
+"""What a model shows at its sites: one row an input, or one row a token with the offsets of every input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from covec.errors import ModelError
+from covec.models.positions import Position
+from covec.models.sites import Site
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Rows of one position at one or several sites, in the caller's order, in float32 on the CPU.
+
+    `rows[site]` is [n, d] with one row an input where the position gives one; otherwise [tokens, d], the rows of input
+    i being `offsets[i]:offsets[i + 1]` and `tokens` each row's index in its unpadded sequence. `fallbacks` counts the
+    inputs without content, of which the last token was read instead.
+    """
+
+    rows: dict[Site, Float[Tensor, "rows d"]]
+    position: Position
+    offsets: Int[Tensor, "n_plus_1"] | None = None
+    tokens: Int[Tensor, "rows"] | None = None
+    fallbacks: int = 0
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites, in the model's order."""
+        return tuple(self.rows)
+
+    def __getitem__(self, site: str | Site) -> Float[Tensor, "rows d"]:
+        try:
+            return self.rows[Site.parse(site)]
+        except KeyError:
+            raise ModelError(f"site {str(site)!r} was not captured; there are {', '.join(map(str, self.rows))}") from None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.rows.values()))) if self.offsets is None else len(self.offsets) - 1
+
+    def stack(self) -> Float[Tensor, "s rows d"]:
+        """All sites in one tensor (a copy); they must have equal widths."""
+        return torch.stack(list(self.rows.values()))
+
+    def of(self, index: int, site: str | Site) -> Float[Tensor, "rows d"]:
+        """The rows of input `index` at `site`."""
+        rows = self[site]
+        if self.offsets is None:
+            return rows[index : index + 1]
+        return rows[int(self.offsets[index]) : int(self.offsets[index + 1])]

@@ -1,0 +1,137 @@
+"""What one call of a model is: which rows it holds, where every token stands, and which edits were in force.
+
+Edits live on a stack in a context variable, so two threads never see each other's. A call freezes the stack into its
+`Plan`; every forward pass of that call is a `Pass`. Hooks act only on passes that have a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from covec.models.positions import Layout, Position, mask
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One call: a layout for every row, on which side rows are padded, and each row's edits.
+
+    `edits` holds one tuple of edits a row, in the order in which they act; `token_ids` what was read, for observers.
+    """
+
+    layouts: Sequence[Layout]
+    padding: str = "right"
+    edits: Sequence[tuple[Any, ...]] = ()
+    prepared: dict[Any, Any] = field(default_factory=dict, repr=False)  # edits moved to a device, once a call
+
+
+@dataclass
+class Pass:
+    """One forward pass of a plan over columns that start at `start` (tokens already in the cache)."""
+
+    plan: Plan
+    rows: int
+    start: int
+    columns: int
+    device: torch.device
+    notes: dict[Any, Any] = field(default_factory=dict)  # what gates found earlier in this pass
+    _masks: dict[Position, Tensor | None] = field(default_factory=dict)
+
+    def row(self, index: int) -> int:
+        """The plan's row behind row `index` of the batch: beams and repeats of a row stand side by side."""
+        return index // max(1, self.rows // len(self.plan.layouts))
+
+    def indices(self) -> np.ndarray:
+        """Absolute index of every token in its unpadded sequence [rows, columns]; negative on left padding."""
+        columns = np.arange(self.start, self.start + self.columns)
+        return columns[None, :] - np.array([self._shift(self.row(row)) for row in range(self.rows)])[:, None]
+
+    def mask(self, position: Position) -> Tensor | None:
+        """Tokens of this pass that `position` selects [rows, columns]; None where it selects all of them."""
+        if position not in self._masks:
+            chosen = self._select(position)
+            self._masks[position] = None if chosen.all() else torch.from_numpy(chosen).to(self.device)
+        return self._masks[position]
+
+    def _shift(self, row: int) -> int:
+        if self.plan.padding == "right":
+            return 0
+        return max(layout.length for layout in self.plan.layouts) - self.plan.layouts[row].length
+
+    def _select(self, position: Position) -> np.ndarray:
+        indices = self.indices()
+        chosen = np.zeros(indices.shape, dtype=bool)
+        for row in range(self.rows):
+            layout = self.plan.layouts[self.row(row)]
+            known = mask(position, layout)
+            inside = (indices[row] >= 0) & (indices[row] < layout.length)
+            chosen[row, inside] = known[indices[row, inside]]
+            written = indices[row] >= layout.length
+            if self.plan.padding == "left" and written.any():  # on the right it is padding, on the left new text
+                chosen[row, written] = _writes(position, indices[row, written])
+        return chosen
+
+
+def _writes(position: Position, indices: np.ndarray) -> np.ndarray:
+    """Which generated tokens, at absolute `indices`, a position selects."""
+    chosen = np.zeros(len(indices), dtype=bool)
+    for part in position.select.split("+"):
+        if part in ("all", "content", "generated"):
+            chosen[:] = True
+        elif part.startswith("from-"):
+            chosen |= indices >= int(part[5:])
+        elif part.isdecimal():
+            chosen |= indices == int(part)
+    return chosen
+
+
+_stack: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("covec_edits", default=())
+_plan: ContextVar[Plan | None] = ContextVar("covec_plan", default=None)
+_pass: ContextVar[Pass | None] = ContextVar("covec_pass", default=None)
+
+
+def edits_in_force(module: object) -> tuple[Any, ...]:
+    """The edits on this thread's stack that belong to `module`, in the order in which they act."""
+    return tuple(edit for owner, edit in _stack.get() if owner is module)
+
+
+@contextmanager
+def stacked(module: object, edits: Sequence[Any]) -> Iterator[None]:
+    """Put `edits` of `module` on this thread's stack for the block."""
+    token = _stack.set((*_stack.get(), *((module, edit) for edit in edits)))
+    try:
+        yield
+    finally:
+        _stack.reset(token)
+
+
+@contextmanager
+def planned(plan: Plan | None) -> Iterator[None]:
+    """Run the block's forward passes under `plan`."""
+    token = _plan.set(plan)
+    try:
+        yield
+    finally:
+        _plan.reset(token)
+
+
+def current_plan() -> Plan | None:
+    """The plan of the call that is running on this thread."""
+    return _plan.get()
+
+
+def current_pass() -> Pass | None:
+    """The forward pass that is running on this thread, where it has a plan."""
+    return _pass.get()
+
+
+def set_pass(value: Pass | None) -> None:
+    """Begin (or with None end) a forward pass on this thread."""
+    _pass.set(value)

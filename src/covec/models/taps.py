@@ -1,0 +1,61 @@
+"""Reading and writing the hidden states of a module, whatever container it takes or gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from covec.errors import ModelError
+
+Visit = Callable[[Tensor], Tensor | None]
+
+
+def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
+    """Call `visit(hidden)` whenever `module` runs; a tensor it returns replaces the hidden states.
+
+    `end` is `"in"` (before the module runs) or `"out"`.
+    """
+    if end == "in":
+
+        def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            hidden = args[0] if args else kwargs["hidden_states"]
+            changed = visit(hidden)
+            if changed is None:
+                return None
+            return ((changed, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": changed})
+
+        return module.register_forward_pre_hook(before, with_kwargs=True)
+
+    def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        changed = visit(hidden_of(output))
+        return None if changed is None else with_hidden(output, changed)
+
+    return module.register_forward_hook(after)
+
+
+def hidden_of(output: Any) -> Tensor:
+    """The hidden states in a module's output: the tensor itself, or the first of a tuple or dataclass."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, tuple | list) and output and isinstance(output[0], Tensor):
+        return output[0]
+    if isinstance(output, Mapping):
+        for value in output.values():
+            if isinstance(value, Tensor):
+                return value
+    raise ModelError(f"a module returned {type(output).__name__}, in which no hidden states can be found")
+
+
+def with_hidden(output: Any, hidden: Tensor) -> Any:
+    """`output` with its hidden states replaced, in a container of the same type."""
+    if isinstance(output, Tensor):
+        return hidden
+    if isinstance(output, tuple) and hasattr(output, "_fields"):
+        return type(output)(hidden, *output[1:])
+    if isinstance(output, tuple | list):
+        return type(output)([hidden, *output[1:]])
+    old = hidden_of(output)
+    return type(output)(**{key: hidden if value is old else value for key, value in output.items()})

@@ -1,0 +1,145 @@
+"""Text models: a live transformers model with its tokenizer, the names of its sites, and one-line forwards to verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+from covec import registry
+from covec.errors import ModelError
+from covec.models.anatomy import Anatomy, dissect
+from covec.models.fingerprint import fingerprint
+from covec.models.sites import Site, select
+from covec.models.tokens import Input, Span, Tokenized, tokenize
+
+
+class TextModel:
+    """A language model that covec can read and edit.
+
+    Parameters
+    ----------
+    module
+        A live transformers model, in the dtype and on the device in which it is to run. covec adds no hook to it
+        outside a scope and changes none of its settings.
+    tokenizer
+        Its fast tokenizer.
+    name
+        What to call it in reports; the name it was loaded by.
+    source
+        Where it was loaded from, so that it can be read again in another dtype; None for a live model.
+    """
+
+    accepts = ("text", "chat")
+
+    def __init__(self, module: nn.Module, tokenizer: Any, *, name: str = "", source: str | None = None) -> None:
+        if not getattr(tokenizer, "is_fast", False):
+            raise ModelError("the tokenizer gives no character offsets: load its fast version (use_fast=True)")
+        self.module = module
+        self.tokenizer = tokenizer
+        self.source = source
+        self.config: Any = module.config
+        self.name = name or getattr(self.config, "name_or_path", "") or type(module).__name__
+        self.anatomy: Anatomy = dissect(module, self.config)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.anatomy.blocks)
+
+    @property
+    def width(self) -> int:
+        """Width of the residual stream."""
+        return self.anatomy.width
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the first parameter, where token ids go."""
+        return next(self.module.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of the first floating parameter, in which captures run."""
+        return next(weight.dtype for weight in self.module.parameters() if weight.is_floating_point())
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token sees only those before it, so that padding on the right needs no mask."""
+        return bool(self.module.can_generate())  # type: ignore[operator]
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens the model reads at once, None where it sets no limit."""
+        limit = getattr(self.config, "max_position_embeddings", None)
+        return int(limit) if limit else None
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills the end of shorter rows; its rows are never read."""
+        for found in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
+            if found is not None:
+                return int(found)
+        return 0
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """All named sites, in the model's order."""
+        return tuple(self.anatomy.taps)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of architecture, tokenizer and weights rounded to bfloat16 (taken once an object)."""
+        return fingerprint(self.module, self.tokenizer)
+
+    def select(self, patterns: str | Site | Sequence[str | Site]) -> tuple[Site, ...]:
+        """The sites that `patterns` choose; a dotted module path must exist."""
+        sites = select(patterns, self.sites)
+        for site in sites:
+            self.anatomy.tap(site)
+        return sites
+
+    def describe(self) -> dict[str, Any]:
+        """What a vector or report keeps of the model."""
+        return {
+            "name": self.name,
+            "architecture": type(self.module).__name__,
+            "model_type": getattr(self.config, "model_type", ""),
+            "blocks": self.blocks,
+            "width": self.width,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": str(self.device),
+            "fingerprint": self.fingerprint,
+        }
+
+    def tokenize(
+        self, inputs: Sequence[Input], *, spans: Sequence[Span | None] | None = None, reply: bool = False
+    ) -> list[Tokenized]:
+        """Token ids, character offsets and layout of every input."""
+        return tokenize(self.tokenizer, inputs, spans=spans, context=self.context, reply=reply)
+
+    def capture(self, inputs: Sequence[Input], sites: Any = "resid.*", position: Any = "last", **options: Any) -> Any:
+        """Activations of `inputs` at `sites`: see `covec.activations.capture.capture`."""
+        return registry.resolve("activations.capture")(self, inputs, sites, position, **options)
+
+    def edit(self, *edits: Any) -> AbstractContextManager[Any]:
+        """A scope in which `edits` act on every pass of this model: see `covec.edits.scope.edit`."""
+        return registry.resolve("edits.scope")(self, *edits)  # type: ignore[no-any-return]
+
+    def generate(self, inputs: Any, **options: Any) -> Any:
+        """Continuations of `inputs`, without the prompt: see `covec.edits.generation.generate`."""
+        return registry.resolve("edits.generate")(self, inputs, **options)
+
+    def detect(self, vectors: Any, inputs: Any, **options: Any) -> Any:
+        """Scores of concept vectors on `inputs`: see `covec.detect`."""
+        return registry.resolve("detect.detect")(self, vectors, inputs, **options)
+
+    def watch(self, *vectors: Any) -> AbstractContextManager[Any]:
+        """A scope that logs the score of `vectors` at every token read and written: see `covec.detect`."""
+        return registry.resolve("detect.watch")(self, *vectors)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"TextModel({self.name}: {self.blocks} blocks, width {self.width}, {self.dtype}, {self.device})"

@@ -1,0 +1,144 @@
+"""From inputs to token ids with their places in the text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from covec.errors import ExamplesError
+from covec.models.positions import Layout
+
+Input = str | Sequence[dict[str, str]]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """One input as the model reads it: `ids` [tokens], character `offsets` into `text`, and its layout."""
+
+    ids: tuple[int, ...]
+    offsets: tuple[Span, ...]
+    layout: Layout
+    text: str
+
+
+def tokenize(
+    tokenizer: Any,
+    inputs: Sequence[Input],
+    *,
+    spans: Sequence[Span | None] | None = None,
+    context: int | None = None,
+    reply: bool = False,
+) -> list[Tokenized]:
+    """Tokenise texts exactly as `tokenizer(text)` does, and chats by the chat template with no token added.
+
+    With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token.
+
+    Raises
+    ------
+    ExamplesError
+        Where an input is empty, of another type, or longer than `context` tokens.
+    """
+    texts, chats = [], []
+    for index, given in enumerate(inputs):
+        if not isinstance(given, str) and not _is_chat(given):
+            raise ExamplesError(f"input {index + 1} is {type(given).__name__}: give a string or a list of messages")
+        chats.append(not isinstance(given, str))
+        texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
+    special = special_ids(tokenizer)
+    encoded = _encode(tokenizer, texts, chats)
+    found = []
+    for index, (text, (ids, offsets)) in enumerate(zip(texts, encoded, strict=True)):
+        if not ids:
+            raise ExamplesError(f"input {index + 1} is empty: it has no token to read")
+        if context is not None and len(ids) > context:
+            raise ExamplesError(
+                f"input {index + 1} has {len(ids)} tokens, the model reads {context}: shorten or split it"
+            )
+        given = inputs[index]
+        prompt, answer = len(ids), None
+        if not isinstance(given, str) and given[-1]["role"] == "assistant":
+            prompt, answer = _answer(text, _render(tokenizer, given[:-1], True), offsets, ids, special)
+        span = _token_span(offsets, spans[index]) if spans is not None and spans[index] is not None else None
+        layout = Layout(np.isin(ids, list(special)), prompt, len(ids) - 1, answer, span)
+        found.append(Tokenized(tuple(ids), tuple(offsets), layout, text))
+    return found
+
+
+def special_ids(tokenizer: Any) -> frozenset[int]:
+    """Ids that are no content: all special tokens but an unknown-token of its own."""
+    ids = set(tokenizer.all_special_ids)
+    if tokenizer.unk_token_id not in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        ids.discard(tokenizer.unk_token_id)
+    return frozenset(ids)
+
+
+def _is_chat(given: Any) -> bool:
+    return (
+        isinstance(given, Sequence)
+        and len(given) > 0
+        and all(isinstance(message, dict) and {"role", "content"} <= message.keys() for message in given)
+    )
+
+
+def _render(tokenizer: Any, messages: Input, reply: bool) -> str:
+    if not getattr(tokenizer, "chat_template", None):
+        raise ExamplesError("this model has no chat template: give plain text instead of messages")
+    ends = messages[-1]["role"] != "assistant" and reply  # type: ignore[index]
+    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ends))
+
+
+def _encode(
+    tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]
+) -> list[tuple[list[int], list[Span]]]:
+    done: dict[int, tuple[list[int], list[Span]]] = {}
+    for chat in set(chats):
+        rows = [index for index, value in enumerate(chats) if value is chat]
+        batch = tokenizer(
+            [texts[row] for row in rows],
+            add_special_tokens=not chat,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            verbose=False,
+        )
+        for row, ids, offsets in zip(rows, batch["input_ids"], batch["offset_mapping"], strict=True):
+            done[row] = _without_second_bos(tokenizer, ids, offsets)
+    return [done[index] for index in range(len(texts))]
+
+
+def _without_second_bos(tokenizer: Any, ids: list[int], offsets: list[Span]) -> tuple[list[int], list[Span]]:
+    bos = tokenizer.bos_token_id
+    if bos is not None and list(ids[:2]) == [bos, bos]:
+        _warn_rendered(str(tokenizer.bos_token))
+        return ids[1:], offsets[1:]
+    return ids, offsets
+
+
+@lru_cache(maxsize=8)
+def _warn_rendered(bos: str) -> None:
+    warnings.warn(f"a text already begins with {bos}: no second one was added", stacklevel=4)
+
+
+def _answer(
+    text: str, prompt: str, offsets: Sequence[Span], ids: Sequence[int], special: frozenset[int]
+) -> tuple[int, Span | None]:
+    """Number of prompt tokens and the token range of the assistant's last reply, closing special tokens left out."""
+    if not text.startswith(prompt):
+        return len(ids), None
+    first = next((index for index, (start, _) in enumerate(offsets) if start >= len(prompt)), len(ids))
+    last = first
+    while last < len(ids) and ids[last] not in special:
+        last += 1
+    return first, (first, last) if last > first else None
+
+
+def _token_span(offsets: Sequence[Span], span: Span) -> Span:
+    inside = [index for index, (start, end) in enumerate(offsets) if start < span[1] and end > span[0] and end > start]
+    if not inside:
+        raise ExamplesError(f"the span {span[0]}:{span[1]} covers no token of its text")
+    return inside[0], inside[-1] + 1
