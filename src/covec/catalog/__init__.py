@@ -93,10 +93,12 @@ def systems() -> tuple[System, ...]:
     """All systems, in the order of their ids."""
     with (HERE / "systems.toml").open("rb") as file:
         tables = tomllib.load(file)
-    return tuple(
-        System(id=id, **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
-        for id, table in tables.items()
-    )
+    return tuple(_system(id, table) for id, table in tables.items())
+
+
+def _system(id: str, table: dict[str, Any]) -> System:
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    return System(id=id, **fields)
 
 
 def system(id: str) -> System:

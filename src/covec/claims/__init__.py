@@ -61,6 +61,13 @@ class Claim:
         """Whether every rule holds."""
         return bool(self.figures) and all(figure.holds for figure in self.figures)
 
+    def __str__(self) -> str:
+        lines = [f"{self.id}: {'holds' if self.passed else 'fails here'}, {self.seconds:.0f} s"]
+        for figure in self.figures:
+            baseline = "" if figure.baseline is None else f"; baseline {figure.baseline}"
+            lines.append(f"  {'yes' if figure.holds else 'NO '}  {figure.name}: {figure.figure}{baseline}; {figure.rule}")
+        return "\n".join(lines)
+
     def to_json(self) -> dict[str, Any]:
         """As `covec claims ID --json` prints it."""
         figures = [figure.to_json() for figure in self.figures]

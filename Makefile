@@ -1,0 +1,55 @@
+# One command per intent; `make` alone lists them. Needs Python 3.11 or newer, and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+STAMP := .venv/.installed
+TEST_STAMP := .venv/.installed-test
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test demo test check format claims docs clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv and install covec into it
+
+setup-test: $(TEST_STAMP) ## the same, with what the tests need
+
+demo: setup ## the whole main job on the embedded model: a report, and text steered with a concept
+	$(BIN)/covec demo
+
+test: setup-test ## all checks and tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+check: test ## the same as test
+
+format: setup-test ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+claims: setup-test ## run every claim of the catalog and record the results
+	$(BIN)/covec claims --all
+
+docs: setup ## write the generated pages again
+	$(BIN)/python -m covec.cli.schemas > docs/json.md
+
+clean: ## remove .venv, caches and outputs
+	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "covec needs Python 3.11 or newer; say which with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(STAMP): pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(TEST_STAMP): $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
