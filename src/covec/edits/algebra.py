@@ -1,0 +1,261 @@
+"""The algebra of edits: pure functions on the activations of one site.
+
+An edit is a small frozen dataclass with `apply(h, context) -> h`. It is restricted by a position and a gate, which the
+scope applies: `apply` itself sees every token and never changes its input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from covec.concepts.vector import ConceptVector, Part
+from covec.errors import ModelError
+from covec.models.plan import Pass
+from covec.models.positions import Position
+from covec.models.sites import Site
+
+if TYPE_CHECKING:
+    from typing import Self
+
+CONTENT = Position("content")
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """A detector that lets an edit act only on tokens where it fires.
+
+    It fires where `(direction . h + intercept) / scale` at `site` exceeds `threshold` (with `above=False`: does not).
+    The site must not come after the edit's own.
+    """
+
+    site: Site
+    direction: Float[Tensor, "d"]
+    intercept: float
+    scale: float
+    threshold: float = 0.0
+    above: bool = True
+
+    @classmethod
+    def of(cls, vector: ConceptVector, threshold: float | None = None, above: bool = True) -> Gate:
+        """The gate that fires where `vector` does."""
+        level = vector.threshold if threshold is None else threshold
+        return cls(vector.site, vector.direction, vector.intercept, vector.scale, level, above)
+
+    def fires(self, h: Float[Tensor, "rows tokens d"]) -> Tensor:
+        """Where the gate is open [rows, tokens]."""
+        scores = (h.float() @ self.direction.to(h.device) + self.intercept) / self.scale
+        return (scores > self.threshold) == self.above
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Edit:
+    """What all edits share: where they act, on which tokens, behind which gate, and for which model they were made."""
+
+    site: Site
+    position: Position = CONTENT
+    gate: Gate | None = None
+    fingerprint: str | None = None
+
+    def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
+        """The edited activations, of every token."""
+        raise NotImplementedError
+
+    def prepare(self, device: torch.device, dtype: torch.dtype) -> Self:
+        """Itself with its tensors on `device`, called once a call; `dtype` is that of the activations."""
+        moved = {
+            item.name: value.to(device)
+            for item in fields(self)
+            if isinstance(value := getattr(self, item.name), Tensor)
+        }
+        return replace(self, **moved)
+
+    @property
+    def width(self) -> int | None:
+        """Width of the activations it fits, None where it fits any."""
+        for item in fields(self):
+            if isinstance(value := getattr(self, item.name), Tensor):
+                return int(value.shape[-1])
+        return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Add(Edit):
+    """h + shift."""
+
+    shift: Float[Tensor, "d"]
+
+    def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
+        return h + self.shift
+
+    def prepare(self, device: torch.device, dtype: torch.dtype) -> Self:
+        return replace(self, shift=self.shift.to(device, dtype))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ablate(Edit):
+    """Set the coordinate along each direction to what says nothing: `targets` (a midpoint, or 0 for the projection)."""
+
+    directions: Float[Tensor, "r d"]
+    targets: Float[Tensor, "r"]
+
+    def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
+        return _move(h, self.directions, self.targets)
+
+    @property
+    def width(self) -> int:
+        return int(self.directions.shape[-1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SetCoordinate(Edit):
+    """Set the coordinate along each direction to `targets`."""
+
+    directions: Float[Tensor, "r d"]
+    targets: Float[Tensor, "r"]
+
+    def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
+        return _move(h, self.directions, self.targets)
+
+    @property
+    def width(self) -> int:
+        return int(self.directions.shape[-1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ToProbability(Edit):
+    """The smallest shift that brings a probe's probability to a limit, and none where it already keeps it.
+
+    SCAV (arXiv:2404.12038, eq. 3 and 4): along the probe's direction, tokens whose probability exceeds the limit
+    (`below=True`) or falls short of it are set to the coordinate at which the probe gives exactly that probability.
+    """
+
+    direction: Float[Tensor, "d"]
+    coordinate: float
+    below: bool = True
+
+    def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
+        found = h.float() @ self.direction
+        step = self.coordinate - found
+        step = step.clamp(max=0.0) if self.below else step.clamp(min=0.0)
+        moved = h.float() + step[..., None] * self.direction
+        return torch.where((step != 0)[..., None], moved.to(h.dtype), h)
+
+
+def _move(h: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
+    wide = h.float()
+    return (wide + (targets - wide @ directions.T) @ directions).to(h.dtype)
+
+
+def _common(vector: ConceptVector, position: Any, gate: Any) -> dict[str, Any]:
+    if vector.kind not in ("direction", "subspace"):
+        raise ModelError(f"a vector of kind {vector.kind!r} is no edit of activations")
+    where = vector.write_position if position is None else Position.parse(position)
+    opened = Gate.of(gate) if isinstance(gate, ConceptVector) else gate
+    return {"position": where.for_edits(), "gate": opened, "fingerprint": vector.model.get("fingerprint")}
+
+
+def add(
+    vector: ConceptVector,
+    strength: float | Sequence[float] | dict[Any, float] = 1.0,
+    *,
+    position: str | Position | None = None,
+    gate: Gate | ConceptVector | None = None,
+) -> tuple[Add, ...]:
+    """Edits that add `strength` times `write` at each of the vector's sites.
+
+    `strength` is one number, a mapping from site to number, or for subspaces one coefficient a direction.
+    """
+    common = _common(vector, position, gate)
+    by_site = {Site.parse(key): value for key, value in strength.items()} if isinstance(strength, dict) else None
+    edits = []
+    for site, part in vector.parts.items():
+        amount = strength if by_site is None else by_site.get(site, 0.0)
+        coefficients = torch.as_tensor(amount, dtype=torch.float32).reshape(-1)
+        if not torch.isfinite(coefficients).all():
+            raise ModelError(f"a steering strength must be a finite number, not {amount}")
+        if len(coefficients) not in (1, len(part.write)):
+            raise ModelError(f"{vector.name} has {len(part.write)} directions and takes as many coefficients, or one")
+        edits.append(Add(site=site, shift=(coefficients[:, None] * part.write).sum(0), **common))
+    return tuple(edits)
+
+
+def ablate(
+    vector: ConceptVector,
+    *,
+    to: str = "midpoint",
+    sites: Sequence[str | Site] = (),
+    position: str | Position | None = None,
+    gate: Gate | ConceptVector | None = None,
+) -> tuple[Ablate, ...]:
+    """Edits that set the coordinate along the vector to the midpoint of the class means, or to 0.
+
+    Where the scale does not come from class means there is no midpoint, and 0 is used. `sites` puts the projection at
+    further sites; only `to="zero"` has a meaning there.
+    """
+    if to not in ("midpoint", "zero"):
+        raise ModelError(f"ablate to 'midpoint' or 'zero', not {to!r}")
+    if sites and to != "zero":
+        raise ModelError("at other sites than its own a vector has no midpoint: use ablate(to='zero', sites=...)")
+    common = _common(vector, position, gate)
+    zero = to == "zero" or vector.scale_from != "class-means"
+    edits = [
+        Ablate(site=site, directions=part.direction, targets=part.intercept * 0 if zero else -part.intercept, **common)
+        for site, part in vector.parts.items()
+    ]
+    if sites:
+        part = next(iter(vector.parts.values()))
+        known = set(vector.parts)
+        for site in (Site.parse(site) for site in sites):
+            if site not in known:
+                edits.append(Ablate(site=site, directions=part.direction, targets=part.intercept * 0, **common))
+    return tuple(edits)
+
+
+def set_coordinate(
+    vector: ConceptVector,
+    score: float,
+    *,
+    position: str | Position | None = None,
+    gate: Gate | ConceptVector | None = None,
+) -> tuple[SetCoordinate, ...]:
+    """Edits that give every token the same `score` of the vector: -0.5 and 0.5 are the class means."""
+    common = _common(vector, position, gate)
+    return tuple(
+        SetCoordinate(site=site, directions=part.direction, targets=score * part.scale - part.intercept, **common)
+        for site, part in vector.parts.items()
+    )
+
+
+def to_probability(
+    vector: ConceptVector,
+    probability: float,
+    *,
+    below: bool = True,
+    position: str | Position | None = None,
+    gate: Gate | ConceptVector | None = None,
+) -> tuple[ToProbability, ...]:
+    """Edits that bring the calibrated probability below (or with `below=False` above) `probability`, and no further."""
+    if not 0 < probability < 1:
+        raise ModelError(f"a probability lies between 0 and 1, not {probability}")
+    if vector.calibration is None or vector.calibration[0] <= 0:
+        raise ModelError(f"{vector.name} has no calibrated probability: fit it by a study, or calibrate it")
+    common = _common(vector, position, gate)
+    slope, offset = vector.calibration
+    score = (math.log(probability / (1 - probability)) - offset) / slope
+    return tuple(
+        ToProbability(site=site, direction=_single(part), coordinate=float(score * part.scale[0] - part.intercept[0]), below=below, **common)
+        for site, part in vector.parts.items()
+    )
+
+
+def _single(part: Part) -> Tensor:
+    if len(part.direction) != 1:
+        raise ModelError("a probability belongs to one direction, not to a subspace")
+    return part.direction[0]

@@ -1,0 +1,171 @@
+"""Generation under edits: batched, seeded a row, with different edits in different rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from covec.edits.scope import check, flatten, hooks
+from covec.errors import CovecError, ExamplesError, ModelError
+from covec.models.batching import pack, pad
+from covec.models.plan import Plan, edits_in_force, planned
+from covec.models.text import TextModel
+from covec.models.tokens import Input, Tokenized
+from covec.progress import Progress, silent
+
+BATCH_TOKENS = 4096  # prompt and new tokens of one batch
+
+
+def generate(
+    model: TextModel,
+    inputs: Input | Sequence[Input],
+    *,
+    edits: Sequence[Any] | None = None,
+    max_new_tokens: int = 40,
+    do_sample: bool = False,
+    seed: int = 0,
+    force: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress = silent,
+    **options: Any,
+) -> Any:
+    """Continuations of `inputs`, without the prompt: a str for a str or a chat, a list for a list.
+
+    Parameters
+    ----------
+    inputs
+        Texts, tokenised as they are, or chats (lists of messages), which get the header of the assistant's turn.
+    edits
+        One list of edits an input, in addition to those of the scopes around the call.
+    do_sample, seed
+        Greedy unless `do_sample`; only then the seed matters. A row's text depends on its prompt, the seed and how
+        often the prompt stood before it, never on its other neighbours.
+    force
+        Let edits made for another model through.
+    options
+        Further keywords of transformers' `generate`, such as `temperature`, `num_beams` or `use_cache`.
+    """
+    if isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict)):
+        return generate(
+            model, [inputs], edits=None if edits is None else [edits], max_new_tokens=max_new_tokens,  # type: ignore[list-item]
+            do_sample=do_sample, seed=seed, force=force, batch_tokens=batch_tokens, progress=progress, **options,
+        )[0]  # fmt: skip
+    if edits is not None and len(edits) != len(inputs):
+        raise ExamplesError(f"{len(edits)} lists of edits for {len(inputs)} inputs: give one list an input")
+    if max_new_tokens < 1:
+        raise ExamplesError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
+    around = edits_in_force(model.module)
+    own = [flatten(row) for row in edits] if edits is not None else [()] * len(inputs)
+    check(model, [edit for row in own for edit in row], force=force)
+    tokens = model.tokenize(inputs, reply=True)  # type: ignore[arg-type]
+    _fits(model, tokens, max_new_tokens)
+    repeats = _repeats(tokens)
+    texts: list[str] = [""] * len(tokens)
+    batches = pack([len(item.ids) + max_new_tokens for item in tokens], batch_tokens)
+    with progress(f"writing {len(tokens)} texts", len(tokens)) as bar:
+        for rows in batches:
+            plan_edits = [(*around, *own[row]) for row in rows]
+            sampler = _Sampler(seed, [(tokens[row].ids, repeats[row]) for row in rows], options) if do_sample else None
+            written = _write(model, tokens, rows, plan_edits, max_new_tokens, sampler, options)
+            for row, text in zip(rows, written, strict=True):
+                texts[row] = text
+            bar.advance(len(rows))
+    return texts
+
+
+def _fits(model: TextModel, tokens: Sequence[Tokenized], new: int) -> None:
+    longest = max((len(item.ids) for item in tokens), default=0)
+    if model.context is not None and longest + new > model.context:
+        raise ExamplesError(f"a prompt of {longest} tokens and {new} new ones exceed the model's {model.context}")
+
+
+def _repeats(tokens: Sequence[Tokenized]) -> list[int]:
+    seen: dict[tuple[int, ...], int] = {}
+    repeats = []
+    for item in tokens:
+        repeats.append(seen.get(item.ids, 0))
+        seen[item.ids] = repeats[-1] + 1
+    return repeats
+
+
+def _write(
+    model: TextModel,
+    tokens: Sequence[Tokenized],
+    rows: Sequence[int],
+    edits: Sequence[tuple[Any, ...]],
+    new: int,
+    sampler: _Sampler | None,
+    options: dict[str, Any],
+) -> list[str]:
+    batch = pad(tokens, rows, pad_id=model.pad_id, masked=True, device=model.device, left=True)
+    mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
+    plan = Plan(batch.layouts, "left", edits)
+    settings = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
+    if sampler is not None:
+        if options.get("num_beams", 1) != 1:
+            raise ModelError("sampling and beams exclude each other: give num_beams or do_sample")
+        settings = {key: value for key, value in options.items() if key not in _Sampler.OPTIONS}
+        settings |= {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "logits_processor": [sampler]}
+    try:
+        with hooks(model, flatten(edits)), planned(plan), torch.no_grad():
+            ids = model.module.generate(  # type: ignore[operator]
+                input_ids=batch.ids, attention_mask=mask, max_new_tokens=new, pad_token_id=model.pad_id, **settings
+            )
+    except CovecError:
+        raise
+    except (ValueError, TypeError) as error:
+        if "model_kwargs" in str(error) or "keyword" in str(error):
+            raise ModelError(f"this model's generate refuses an option: {str(error).splitlines()[0]}") from error
+        raise
+    return list(model.tokenizer.batch_decode(ids[:, batch.ids.shape[1] :], skip_special_tokens=True))
+
+
+class _Sampler:
+    """Chooses each row's next token by Gumbel noise keyed by (seed, prompt, repeat, step), and bars all others.
+
+    Argmax of log-probability plus Gumbel noise is a sample of the distribution; drawn a row, it does not depend on the
+    batch. Temperature, top-k and top-p are transformers' own warpers, applied before.
+    """
+
+    OPTIONS = ("temperature", "top_k", "top_p", "min_p")
+
+    def __init__(self, seed: int, prompts: Sequence[tuple[tuple[int, ...], int]], options: dict[str, Any]) -> None:
+        if options.get("num_return_sequences", 1) != 1:
+            raise ModelError("give a prompt several times instead of num_return_sequences: each repeat differs")
+        self._warpers = _warpers(options)
+        self._streams = [_generator(seed, ids, repeat) for ids, repeat in prompts]
+
+    def __call__(self, ids: Tensor, scores: Tensor) -> Tensor:
+        """Scores that leave one token a row [rows, vocabulary]."""
+        for warper in self._warpers:
+            scores = warper(ids, scores)
+        noise = torch.stack([torch.empty(scores.shape[1]).exponential_(generator=one) for one in self._streams])
+        chosen = (scores.float() - noise.to(scores.device).log()).argmax(1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
+
+
+def _warpers(options: dict[str, Any]) -> list[Any]:
+    from transformers.generation import logits_process as processors
+
+    makers = {
+        "temperature": processors.TemperatureLogitsWarper,
+        "top_k": processors.TopKLogitsWarper,
+        "top_p": processors.TopPLogitsWarper,
+        "min_p": processors.MinPLogitsWarper,
+    }
+    neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    wanted = {name: options[name] for name in makers if options.get(name, neutral[name]) not in (None, neutral[name])}
+    try:
+        return [makers[name](value) for name, value in wanted.items()]
+    except ValueError as error:
+        raise ModelError(str(error).splitlines()[0]) from error
+
+
+def _generator(seed: int, ids: tuple[int, ...], repeat: int) -> torch.Generator:
+    key = f"{seed}:{','.join(map(str, ids))}:{repeat}".encode()
+    digest = hashlib.blake2b(key, digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)

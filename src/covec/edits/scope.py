@@ -1,0 +1,245 @@
+"""The scope in which edits act: hooks that are there only while it lasts, and leave the model bit-identical."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from covec.edits.algebra import Add, Edit
+from covec.errors import ModelError
+from covec.models.plan import Pass, Plan, current_pass, current_plan, edits_in_force, set_pass, stacked
+from covec.models.positions import Layout
+from covec.models.sites import Site
+from covec.models.taps import hook
+from covec.models.text import TextModel
+from covec.models.tokens import special_ids
+
+_lock = threading.Lock()
+_installed: WeakKeyDictionary[nn.Module, dict[Any, _Counted]] = WeakKeyDictionary()
+_by_cache: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+
+
+@dataclass
+class _Counted:
+    remove: Callable[[], None]
+    uses: int = 0
+
+
+def flatten(edits: Iterable[Any]) -> tuple[Edit, ...]:
+    """Edits out of nested tuples and lists, in order."""
+    flat: list[Edit] = []
+    for edit in edits:
+        if isinstance(edit, Edit):
+            flat.append(edit)
+        elif isinstance(edit, tuple | list):
+            flat.extend(flatten(edit))
+        else:
+            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(1.5))")
+    return tuple(flat)
+
+
+def check(model: TextModel, edits: Sequence[Edit], *, force: bool = False) -> None:
+    """Refuse edits that `model` cannot honour: another model's, of another width, unknown sites, gates that come late."""
+    order = {site: index for index, site in enumerate(_in_order(model))}
+    for edit in edits:
+        model.anatomy.tap(edit.site)
+        edit.position.for_edits()
+        if edit.fingerprint not in (None, model.fingerprint) and not force:
+            raise ModelError(
+                f"this vector was made for another model than {model.name} (fingerprints differ): use the model it was "
+                "made for, or force it"
+            )
+        tap = model.anatomy.tap(edit.site)
+        width = model.width if edit.site.kind in ("resid", "embed", "final", "attn", "mlp", "mixer") else None
+        if tap.columns is not None:
+            width = tap.columns.stop - tap.columns.start
+        if width is not None and edit.width not in (None, width):
+            raise ModelError(f"the edit at {edit.site} has width {edit.width}, {model.name} has {width} there")
+        if edit.gate is not None and order.get(edit.gate.site, -1) > order.get(edit.site, len(order)):
+            raise ModelError(f"the gate reads {edit.gate.site}, which comes after the edit at {edit.site}")
+
+
+def _in_order(model: TextModel) -> list[Site]:
+    """Sites as a pass meets them: a block's sublayers before the stream after it."""
+    rank = {"embed": -1, "key": 0, "value": 0, "head": 1, "attn": 2, "mixer": 2, "neuron": 3, "mlp": 4, "resid": 5}
+    return sorted(model.sites, key=lambda site: (site.kind == "final", site.block, rank.get(site.kind, 6)))
+
+
+@contextmanager
+def edit(model: TextModel, *edits: Any, force: bool = False) -> Iterator[TextModel]:
+    """Within the block, `edits` act on every pass of `model` on this thread, in the order given.
+
+    They act in captures, in `model.generate`, and when `model.module` is called or generates by itself. The model is
+    bit-identical afterwards, also after an error.
+
+    Raises
+    ------
+    ModelError
+        Before anything runs, where an edit does not fit the model; `force` lets another model's vector through.
+    """
+    flat = flatten(edits)
+    check(model, flat, force=force)
+    with hooks(model, flat), stacked(model.module, flat):
+        yield model
+
+
+@contextmanager
+def hooks(model: TextModel, edits: Sequence[Edit]) -> Iterator[None]:
+    """Keep the hooks that `edits` need while the block lasts; scopes share them, the last one removes them."""
+    taps = {_key(model, site) for item in edits for site in _sites(item)}
+    keys = [("pass",), *taps] if taps else []
+    with _lock:
+        mine = _installed.setdefault(model.module, {})
+        for key in keys:
+            if key not in mine:
+                mine[key] = _Counted(_install(model, key))
+            mine[key].uses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            for key in keys:
+                mine[key].uses -= 1
+                if not mine[key].uses:
+                    mine.pop(key).remove()
+
+
+def _sites(item: Edit) -> tuple[Site, ...]:
+    return (item.site,) if item.gate is None else (item.site, item.gate.site)
+
+
+def _key(model: TextModel, site: Site) -> tuple[Any, str]:
+    tap = model.anatomy.tap(site)
+    return (tap.module, tap.end)
+
+
+def _install(model: TextModel, key: tuple[Any, ...]) -> Callable[[], None]:
+    if key == ("pass",):
+        body = model.anatomy.body
+        before = body.register_forward_pre_hook(lambda _, args, kwargs: _begin(model, args, kwargs), with_kwargs=True)
+        after = body.register_forward_hook(lambda *_: set_pass(None), always_call=True)
+        return lambda: (before.remove(), after.remove())  # type: ignore[return-value, func-returns-value]
+    module, end = key
+    return hook(module, end, lambda hidden: _act(model, key, hidden)).remove
+
+
+def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Before a forward pass: find the plan it belongs to and where its columns start."""
+    ids = args[0] if args else kwargs.get("input_ids")
+    ids = kwargs.get("inputs_embeds") if ids is None else ids
+    cache = next((kwargs[name] for name in ("cache", "past_key_values") if kwargs.get(name) is not None), None)
+    start = int(cache.get_seq_length()) if cache is not None else 0
+    plan = current_plan() or (_by_cache.get(cache) if cache is not None and start else None)
+    if plan is None and (edits := edits_in_force(model.module)):
+        if start:
+            raise ModelError("the cache was filled outside this scope: begin the text inside it")
+        plan = _plan_of(model, ids, kwargs.get("attention_mask"), edits)
+    if plan is not None and cache is not None:
+        _by_cache[cache] = plan
+    set_pass(None if plan is None else Pass(plan, ids.shape[0], start, ids.shape[1], ids.device))
+
+
+def _plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Edit, ...]) -> Plan:
+    """The plan of a call that covec did not make: layouts from ids and attention mask."""
+    keep = np.ones(ids.shape[:2], dtype=bool) if mask is None else mask.bool().cpu().numpy()
+    special = np.isin(ids.cpu().numpy(), list(special_ids(model.tokenizer))) if ids.ndim == 2 else np.zeros_like(keep)
+    layouts = [Layout(special[row, kept], int(kept.sum()), int(kept.sum()) - 1) for row, kept in enumerate(keep)]
+    padding = "right" if (~keep[:, -1]).any() else "left"
+    return Plan(layouts, padding, [edits] * len(layouts))
+
+
+def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | None:
+    """At one tap: what its gates find, then its edits in order."""
+    now = current_pass()
+    if now is None or not now.plan.edits:
+        return None
+    steps = now.plan.prepared.get((key, hidden.device, hidden.dtype))
+    if steps is None:
+        steps = _steps(model, key, now.plan, hidden)
+        now.plan.prepared[(key, hidden.device, hidden.dtype)] = steps
+    if not steps:
+        return None
+    for step in steps:
+        hidden = step(hidden, now)
+    return hidden
+
+
+Step = Callable[[Tensor, Pass], Tensor]
+
+
+def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -> list[Step]:
+    """The edits of `plan` at one tap as functions of the batch, tensors moved and rows grouped once."""
+
+    def here(site: Site) -> bool:
+        return _key(model, site) == key
+
+    lists = [tuple(item for item in row if here(item.site)) for row in plan.edits]
+    gates = {item.gate: None for row in plan.edits for item in row if item.gate is not None and here(item.gate.site)}
+    steps: list[Step] = [_note(gate, model.anatomy.tap(gate.site).columns) for gate in gates]
+    for place in range(max(map(len, lists), default=0)):
+        items = [row[place] if place < len(row) else None for row in lists]
+        distinct = {id(item): item for item in items if item is not None}
+        first = next(iter(distinct.values()))
+        columns = model.anatomy.tap(first.site).columns
+        if len(distinct) > 1 and all(_stackable(item, first) for item in distinct.values()):
+            shifts = [item.shift if isinstance(item, Add) else torch.zeros_like(first.shift) for item in items]  # type: ignore[attr-defined]
+            joined = Add(site=first.site, position=first.position, shift=torch.stack(shifts)[:, None])
+            steps.append(_step(joined.prepare(hidden.device, hidden.dtype), columns, None))
+            continue
+        for item in distinct.values():
+            rows = None if len(distinct) == 1 and None not in items else [other is item for other in items]
+            columns = model.anatomy.tap(item.site).columns
+            steps.append(_step(item.prepare(hidden.device, hidden.dtype), columns, rows))
+    return steps
+
+
+def _stackable(item: Edit, first: Edit) -> bool:
+    same = item.site == first.site and item.position == first.position
+    return type(item) is Add and type(first) is Add and item.gate is None and same
+
+
+def _note(gate: Any, columns: slice | None) -> Step:
+    def step(hidden: Tensor, now: Pass) -> Tensor:
+        now.notes[gate] = gate.fires(hidden if columns is None else hidden[..., columns])
+        return hidden
+
+    return step
+
+
+def _step(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
+    """One edit as a function of the batch: masked by position, gate and rows; the rest of the tokens is untouched."""
+
+    def step(hidden: Tensor, now: Pass) -> Tensor:
+        part = hidden if columns is None else hidden[..., columns]
+        edited = _per_row(item, now).apply(part, now)
+        keep = now.mask(item.position)
+        if item.gate is not None:
+            fires = now.notes[item.gate]
+            keep = fires if keep is None else keep & fires
+        if rows is not None:
+            mine = torch.tensor([rows[now.row(row)] for row in range(now.rows)], device=hidden.device)[:, None]
+            keep = mine.expand(now.rows, now.columns) if keep is None else keep & mine
+        if keep is not None:
+            edited = torch.where(keep[..., None], edited, part)
+        if columns is None:
+            return edited
+        whole = hidden.clone()
+        whole[..., columns] = edited
+        return whole
+
+    return step
+
+
+def _per_row(item: Edit, now: Pass) -> Edit:
+    """A stacked shift [rows, 1, d] repeated for the beams of each row."""
+    if not isinstance(item, Add) or item.shift.ndim == 1 or len(item.shift) == now.rows:
+        return item
+    return Add(site=item.site, position=item.position, shift=item.shift.repeat_interleave(now.rows // len(item.shift), 0))
