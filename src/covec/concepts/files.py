@@ -1,0 +1,175 @@
+"""The file of concept vectors: safetensors with one JSON document; `docs/format.md` is its specification.
+
+Whatever a file holds, reading it ends in vectors that keep every law of `ConceptVector`, or in one `FileError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from covec.concepts import _fields as checked
+from covec.concepts._plain import from_json, to_json
+from covec.concepts.part import Part
+from covec.concepts.vector import FIELDS, ConceptVector
+from covec.errors import CovecError, FileError
+from covec.models.sites import Site
+from covec.writing import whole_file
+
+SCHEMA = (1, 0)  # major, minor
+KEY = "covec"  # the document's entry in the metadata of the safetensors header
+_DOCUMENT = ("schema", "sha256", "concepts")
+_REQUIRED = ("name", "kind", "operation", "scale_from", "parts")  # what the numbers mean is never guessed
+_READS = ("direction", "write", "intercept", "scale")
+_TENSORS = (*_READS, "mean_positive", "mean_negative")
+_LONGEST_HEADER = 32 * 2**20  # bytes; a hundred concepts with all that was tried need less than ten million
+
+
+def write(path: str | Path, vectors: Sequence[ConceptVector], metadata: Mapping[str, Any] | None = None) -> None:
+    """Write `vectors` to `path`, whole or not at all; the same vectors always make the same bytes.
+
+    Raises
+    ------
+    FileError
+        The place cannot be written; what was there before is untouched.
+    """
+    data = _serialised(vectors, metadata or {})
+    try:
+        with whole_file(path) as draft, open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
+
+
+def read(path: str | Path) -> tuple[list[ConceptVector], dict[str, Any]]:
+    """The vectors in a file, and what its document holds under keys that this version does not know.
+
+    Raises
+    ------
+    FileError
+        There is no such file, or it is not a whole, valid file of concept vectors of this major version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileError(f"there is no file {path}" + ("; it is a folder" if path.is_dir() else ""))
+    try:
+        with path.open("rb") as file:
+            return _parsed(file)
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    except (CovecError, ValueError, safetensors.SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise FileError(f"{path} is no valid file of concept vectors: {reason}") from error
+
+
+def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -> bytes:
+    tensors = {
+        f"{index}/{site}/{name}": tensor
+        for index, vector in enumerate(vectors)
+        for site, part in vector.parts.items()
+        for name, tensor in part.tensors().items()
+        if tensor.numel()
+    }
+    _, data = _split(safetensors.torch.save(tensors))
+    document = checked.document(metadata, "metadata") | {
+        "schema": "{}.{}".format(*SCHEMA),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "concepts": [_entry(vector) for vector in vectors],
+    }
+    # One entry only: safetensors writes several in an order that changes from run to run.
+    whole = safetensors.torch.save(tensors, {KEY: to_json(document)})
+    if len(whole) - len(data) > _LONGEST_HEADER:
+        raise FileError(f"these vectors carry more than {_LONGEST_HEADER >> 20} MiB of metadata: shorten `tried`")
+    return whole
+
+
+def _entry(vector: ConceptVector) -> dict[str, Any]:
+    own = {name: getattr(vector, name) for name in FIELDS if name not in ("parts", "metadata")}
+    own |= {"read_position": str(vector.read_position), "write_position": str(vector.write_position)}
+    return own | {"parts": [str(site) for site in vector.parts]} | vector.metadata
+
+
+def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= size - 8:
+        raise FileError("it is empty, cut off or not a safetensors file")
+    if length > _LONGEST_HEADER:
+        raise FileError(f"its header is longer than {_LONGEST_HEADER >> 20} MiB")
+    text = file.read(length)
+    header = from_json(text.decode(), figures=False)
+    document = _document(header)
+    if any(not isinstance(entry, dict) or entry.get("dtype") != "F32" for entry in header.values()):
+        raise FileError("a tensor is not float32")
+    data = file.read()
+    if hashlib.sha256(data).hexdigest() != document.get("sha256"):
+        raise FileError("its numbers do not match their checksum: it is damaged")
+    tensors = safetensors.torch.load(length.to_bytes(8, "little") + text + data)
+    vectors = [_vector(index, entry, tensors) for index, entry in enumerate(document["concepts"])]
+    if tensors:
+        raise FileError(f"tensor {min(tensors)[:100]!r} belongs to no part")
+    unknown = {key: value for key, value in document.items() if key not in _DOCUMENT}
+    return vectors, checked.document(unknown, "metadata")
+
+
+def _document(header: Any) -> dict[str, Any]:
+    """The covec document, taken out of a safetensors header; its version is checked first of all."""
+    metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    text = metadata.get(KEY) if isinstance(metadata, dict) else None
+    if not isinstance(text, str):
+        raise FileError(f"its metadata has no {KEY!r} entry, so it holds other tensors")
+    document = from_json(text)
+    schema = document.get("schema") if isinstance(document, dict) else None
+    version = re.fullmatch(r"(\d{1,4})\.\d{1,4}", schema, re.ASCII) if isinstance(schema, str) else None
+    if version is None:
+        raise FileError("its document names no schema")
+    if int(version[1]) != SCHEMA[0]:
+        raise FileError(f"its schema is {version[0]} and this covec reads {SCHEMA[0]}.x: use another version of covec")
+    if not isinstance(document.get("concepts"), list) or not document["concepts"]:
+        raise FileError("it holds no concepts")
+    return document
+
+
+def _vector(index: int, entry: Any, tensors: dict[str, Tensor]) -> ConceptVector:
+    """The vector described by `entry`; takes its tensors out of `tensors`."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("parts"), list):
+        raise FileError(f"concept {index} is not described")
+    if missing := [name for name in _REQUIRED if name not in entry]:
+        raise FileError(f"concept {index} lacks {missing[0]!r}")
+    parts: dict[Site, Part] = {}
+    for text in entry["parts"]:
+        site = _site(text)
+        if site in parts:
+            raise FileError(f"concept {index} has two parts at {site}")
+        keys = {name: f"{index}/{site}/{name}" for name in _TENSORS}
+        found = {name: tensors.pop(key) for name, key in keys.items() if key in tensors}
+        if found.keys() == {"write"}:
+            parts[site] = Part.writing(found["write"])
+        elif found.keys() >= set(_READS):
+            parts[site] = Part(**found)
+        else:
+            raise FileError(f"concept {index} lacks tensors at {site}")
+    known = {name: entry[name] for name in FIELDS if name in entry and name != "parts"}
+    return ConceptVector(parts=parts, **known, metadata={key: entry[key] for key in entry if key not in FIELDS})
+
+
+def _site(text: Any) -> Site:
+    if not isinstance(text, str) or len(text) > 200 or str(site := Site.parse(text)) != text:
+        raise FileError(f"{str(text)[:50]!r} is not the address of a site")
+    return site
+
+
+def _split(serialised: bytes) -> tuple[bytes, bytes]:
+    """Header and data of a safetensors file."""
+    length = int.from_bytes(serialised[:8], "little")
+    return serialised[8 : 8 + length], serialised[8 + length :]

