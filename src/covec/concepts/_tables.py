@@ -1,0 +1,243 @@
+"""Tables of examples, read from JSON, CSV, TSV and Parquet files and from objects in memory.
+
+The parsing is done by the standard library and pyarrow; what is here names the file, the row and the mend.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from covec.concepts._labels import POSITIVE
+from covec.errors import ExamplesError
+
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", *DELIMITERS)
+KNOWN_COLUMNS = ("text", "messages", "label", "positive", "negative")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length; `places` says where each row stands, such as `films.csv, line 7`."""
+
+    name: str
+    source: str
+    columns: dict[str, list[Any]]
+    places: list[str]
+    notes: tuple[str, ...] = ()
+
+    def find(self, *names: str) -> str | None:
+        """The first column called one of `names`, exactly or but for case."""
+        folded = {column.strip().casefold(): column for column in reversed(self.columns)}
+        return next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
+
+    def take(self, rows: Sequence[int], name: str) -> Table:
+        """The table of `rows` alone."""
+        columns = {column: [values[row] for row in rows] for column, values in self.columns.items()}
+        return replace(self, name=name, columns=columns, places=[self.places[row] for row in rows])
+
+
+def read_table(path: Path, text_column: str | None = None, label_column: str | None = None) -> Table:
+    """The table in the file at `path`, in the format its ending names.
+
+    Two columns given as numbers, from 1, mean a file without a header. Where none is given and the columns are plain,
+    a missing header is noticed.
+
+    Raises
+    ------
+    ExamplesError
+        The file is missing, empty, cut short, unreadable, not UTF-8, or of an unknown format.
+    """
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        unknown = f"files ending in {ending}" if ending else "files without an ending"
+        raise ExamplesError(f"{path}: covec does not read {unknown}; use one of {', '.join(ENDINGS)}")
+    content = read_bytes(path)
+    given = [column for column in (text_column, label_column) if column is not None]
+    numbered = len(given) == 2 and all(column.isdecimal() for column in given)
+    if ending in DELIMITERS:
+        table = _delimited(path, content, headless=numbered, guess=not given)
+    elif ending == ".parquet":
+        table = _parquet(path, content)
+    else:
+        table = _json(path, content)
+    if not table.places:
+        raise ExamplesError(f"{path} has no rows; add examples")
+    return table
+
+
+def read_bytes(path: Path) -> bytes:
+    """What the file at `path` holds; an empty file raises `ExamplesError` as a missing one does."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ExamplesError(f"no file {path}; check the path") from None
+    except OSError as error:
+        raise ExamplesError(f"cannot read {path}: {error.strerror}; check that it is a file you may read") from None
+    if not content.strip():
+        raise ExamplesError(f"{path} is empty; add examples")
+    return content
+
+
+def decode(path: Path, content: bytes) -> str:
+    """`content` as text, without a byte order mark; other encodings than UTF-8 raise and say where."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ExamplesError(f"{path} is in UTF-16, not UTF-8; save it as UTF-8")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        wrong = f"byte 0x{content[error.start]:02x} is not UTF-8"
+        raise ExamplesError(f"{path}, line {line}: {wrong}; save the file as UTF-8, or write it whole again") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ExamplesError(f"{path}, line {line}: a zero byte, so this is no text file; save it as UTF-8 text")
+    return text
+
+
+def table_of(data: Any, name: str) -> Table:
+    """The table in `data`: a `datasets.Dataset`, a pandas DataFrame, a mapping of columns or a list of objects."""
+    names = getattr(data, "column_names", getattr(data, "columns", None))
+    if isinstance(data, Mapping) and (names is None or isinstance(names, Mapping)):
+        if any(hasattr(part, "column_names") for part in data.values()):
+            raise ExamplesError(f"{name} has splits ({', '.join(map(str, data))}); pass one of them, as data[...]")
+        names = list(data)
+    if names is not None:
+        columns = {str(column): _class_names(data, column, list(data[column])) for column in names}
+    elif isinstance(data, Sequence) and data and all(isinstance(row, Mapping) for row in data):
+        columns = _columns_of(data)
+    else:
+        raise ExamplesError(f"{name} is no table; pass a Dataset, a DataFrame, a dict of columns or a list of dicts")
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        raise ExamplesError(f"{name} has no rows, or columns of unequal length; give every column one value a row")
+    return Table(name, name, columns, [f"{name}, row {row + 1}" for row in range(lengths.pop())])
+
+
+def _class_names(data: Any, column: str, values: list[Any]) -> list[Any]:
+    """`values` of a `datasets.ClassLabel` by their names, unless they are 0 and 1 and the names say less than that."""
+    features: Mapping[str, Any] = getattr(data, "features", None) or {}
+    names: Sequence[str] | None = getattr(features.get(column), "names", None)
+    if names is None or (len(names) == 2 and not POSITIVE & {name.casefold() for name in names}):
+        return values
+    return [names[value] if value is not None and value >= 0 else None for value in values]
+
+
+def _json(path: Path, content: bytes) -> Table:
+    """A JSON list of objects, or one object a line, whatever the file's ending."""
+    text = decode(path, content)
+    if text.lstrip().startswith("["):
+        rows = _parsed(text, f"{path}", path)
+        places = [f"{path}, row {row + 1}" for row in range(len(rows))]
+    else:
+        # Only "\n" ends a line: JSON strings may hold the other separators that splitlines knows.
+        lines = [(number + 1, line) for number, line in enumerate(text.split("\n")) if line.strip()]
+        places = [f"{path}, line {number}" for number, _ in lines]
+        if lines[0][1].strip() == "{":
+            raise ExamplesError(f"{path} is one object over many lines; write one object a line, or a list of them")
+        rows = [_parsed(line, place, path) for place, (_, line) in zip(places, lines, strict=True)]
+    for place, row in zip(places, rows, strict=True):
+        if not isinstance(row, dict):
+            raise ExamplesError(f'{place} is not an object; write rows as {{"text": "...", "label": 1}}')
+    return Table(path.stem, str(path), _columns_of(rows), places)
+
+
+def _parsed(text: str, place: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = place if place != str(path) else f"{path}, line {error.lineno}"
+        raise ExamplesError(f"{place} is not JSON ({error.msg}); mend it, or write the file whole again") from None
+    except RecursionError:
+        raise ExamplesError(f"{place} is nested too deeply; write rows as flat objects") from None
+
+
+def _parquet(path: Path, content: bytes) -> Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        columns = pq.read_table(pa.BufferReader(content)).to_pydict()
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ExamplesError(f"{path} is no Parquet file, or is cut short ({reason}); write it again") from None
+    count = max(map(len, columns.values()), default=0)
+    return Table(path.stem, str(path), columns, [f"{path}, row {row + 1}" for row in range(count)])
+
+
+def _delimited(path: Path, content: bytes, *, headless: bool, guess: bool) -> Table:
+    text = decode(path, content)
+    delimiter = DELIMITERS[path.suffix.lower()]
+    notes: tuple[str, ...] = ()
+    head = text.lstrip().partition("\n")[0]
+    if delimiter not in head and (other := next((mark for mark in ";\t" if mark in head), None)):
+        delimiter, notes = other, (f"{path}: columns are separated by {other!r}",)
+    rows = _tabbed(path, text) if delimiter == "\t" else _cells(path, text, delimiter)
+    width = len(rows[0][1])
+    for line, cells in rows:
+        if len(cells) != width:
+            mend = "put texts that hold a separator in quotes, or write the file whole again"
+            raise ExamplesError(f"{path}, line {line}: {len(cells)} fields where the first row has {width}; {mend}")
+    names = [str(index + 1) for index in range(width)] if headless else None
+    if guess and (label := _plain_label(rows)) is not None:
+        names = ["label", "text"] if label == 0 else ["text", "label"]
+        notes += (f"{path} has no header: column {2 - label} is read as text, column {label + 1} as label",)
+    if names is None:
+        names, rows = rows[0][1], rows[1:]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ExamplesError(f"{path} has two columns called {twice!r}; rename one")
+    columns = {name: [cells[index] for _, cells in rows] for index, name in enumerate(names)}
+    return Table(path.stem, str(path), columns, [f"{path}, line {line}" for line, _ in rows], notes)
+
+
+def _tabbed(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """Rows of a tab-separated file, most of which mean their quotes literally.
+
+    They count as quoting only where the whole file parses so, into rows of one width and no text with a tab in it.
+    """
+    try:
+        quoted = _cells(path, text, "\t")
+    except ExamplesError:
+        quoted = []
+    if len({len(cells) for _, cells in quoted}) == 1 and not any("\t" in cell for _, cells in quoted for cell in cells):
+        return quoted
+    return _cells(path, text, "\t", quoted=False)
+
+
+def _cells(path: Path, text: str, delimiter: str, *, quoted: bool = True) -> list[tuple[int, list[str]]]:
+    """Each row with the number of the line it begins on; blank lines are none."""
+    lines = io.StringIO(text, newline="")
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    begin = 1
+    try:
+        for cells in reader:
+            if cells:
+                rows.append((begin, cells))
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        reason = "a quote is opened and not closed" if "unexpected end" in str(error) else str(error)
+        mend = "double the quotes inside a quoted text, or write the file whole again"
+        raise ExamplesError(f"{path}, line {begin}: {reason}; {mend}") from None
+    return rows
+
+
+def _plain_label(rows: list[tuple[int, list[str]]]) -> int | None:
+    """The label's index in two columns without a header: the one column with at most two values."""
+    names = {cell.strip().casefold() for cell in rows[0][1]}
+    if len(rows[0][1]) != 2 or len(rows) < 3 or names & set(KNOWN_COLUMNS):
+        return None
+    few = [index for index in range(2) if len({cells[index].strip() for _, cells in rows}) <= 2]
+    return few[0] if len(few) == 1 else None
+
+
+def _columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    rows = list(rows)
+    names = dict.fromkeys(str(name) for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
