@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from covec.activations import Activations as Activations
+    from covec.activations.rows import Activations as Activations
     from covec.concepts.bank import Bank as Bank
     from covec.concepts.bank import load_bank as load_bank
     from covec.concepts.bank import load_vector as load_vector
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from covec.models.sites import Site as Site
     from covec.models.text import TextModel as TextModel
     from covec.statistics.figure import Figure as Figure
-    from covec.study import Study as Study
-    from covec.study import study as study
+    from covec.studies import Study as Study
+    from covec.studies import study as study
 
 _PUBLIC = {
-    "Activations": "covec.activations:Activations",
+    "Activations": "covec.activations.rows:Activations",
     "Bank": "covec.concepts.bank:Bank",
     "ConceptVector": "covec.concepts.vector:ConceptVector",
     "CovecError": "covec.errors:CovecError",
@@ -33,12 +33,12 @@ _PUBLIC = {
     "Figure": "covec.statistics.figure:Figure",
     "Position": "covec.models.positions:Position",
     "Site": "covec.models.sites:Site",
-    "Study": "covec.study:Study",
+    "Study": "covec.studies:Study",
     "TextModel": "covec.models.text:TextModel",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",
     "load_vector": "covec.concepts.bank:load_vector",
-    "study": "covec.study:",  # the room itself can be called
+    "study": "covec.studies:study",
 }
 
 __all__ = [*_PUBLIC, "__version__"]
@@ -52,8 +52,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'covec' has no attribute {name!r}")
     module, _, attribute = _PUBLIC[name].partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    return getattr(importlib.import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,8 @@ from typing import Any
 
 from covec.errors import CovecError, FileError
 
-HERE = Path(__file__).parent
+SYSTEMS = Path(__file__).parent / "systems.toml"
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class System:
 @cache
 def systems() -> tuple[System, ...]:
     """All systems, in the order of their ids."""
-    with (HERE / "systems.toml").open("rb") as file:
+    with SYSTEMS.open("rb") as file:
         tables = tomllib.load(file)
     return tuple(_system(id, table) for id, table in tables.items())
 
@@ -113,7 +114,7 @@ def system(id: str) -> System:
 
 def result_path(id: str) -> Path:
     """Where the result of a claim is kept."""
-    return HERE / "results" / f"{id}.json"
+    return RESULTS / f"{id}.json"
 
 
 def read_result(id: str) -> dict[str, Any] | None:

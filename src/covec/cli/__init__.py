@@ -1,0 +1,94 @@
+"""The command line: `covec COMMAND`, one file a group of commands.
+
+Results go to stdout (with `--json` exactly one JSON document), all else to stderr. Exit codes: 0; 1 where a claim
+failed; 2 where the input was wrong, with one line that says what and how to mend it; 130 where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from covec.cli import catalog, demo, detect, models, steer, study, vectors
+from covec.errors import CovecError
+
+app = typer.Typer(
+    name="covec",
+    help="One workbench for concept vectors: find them, prove them, see them, steer with them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help starts twice as fast
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for function in (
+    study.study,
+    detect.detect,
+    steer.steer,
+    vectors.export,
+    vectors.compare,
+    catalog.systems,
+    catalog.claims,
+    models.models,
+    demo.demo,
+):
+    app.command()(function)
+
+
+@app.callback(invoke_without_command=True)
+def _covec(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        from covec import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit code."""
+    _prepare()
+    try:
+        return int(app(list(arguments), prog_name="covec", standalone_mode=False) or 0)
+    except (CovecError, typer.TyperException) as error:
+        return _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        return _fail("out of memory; lower the batch budget, for example --batch-tokens 256, or name fewer --sites")
+
+
+def _prepare() -> None:
+    """Quiet the libraries and let idle threads sleep; all of it before torch is imported."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads starve a busy machine
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    warnings.simplefilter("ignore", FutureWarning)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {_one_line(str(message))}", file=sys.stderr)
+    logger = logging.getLogger("covec")
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
+
+
+def _fail(message: str) -> int:
+    print(f"error: {_one_line(message)}", file=sys.stderr)
+    return 2
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

@@ -1,0 +1,48 @@
+"""What a command prints: results on stdout, all else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+
+@contextlib.contextmanager
+def working() -> Iterator[None]:
+    """While a command works, whatever prints goes to stderr, so that stdout holds the result alone."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def show(document: Any, as_json: bool, text: Callable[[], str]) -> None:
+    """Print `document` as JSON, or the text that says the same to a person."""
+    result = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text()
+    try:
+        print(result, flush=True)
+    except BrokenPipeError:  # the reader, `head` say, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def note(text: str) -> None:
+    """Say something beside the result."""
+    print(text, file=sys.stderr)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns padded to their widest cell; numbers stand to the right."""
+    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int | float) for row in rows) for column in range(len(header))
+    ]
+    lines = []
+    for row in cells:
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)

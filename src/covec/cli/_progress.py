@@ -1,0 +1,75 @@
+"""Progress bars on stderr: only at a terminal, and only for work that takes over two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from covec.progress import Bar, Progress, silent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Display
+    from rich.progress import TaskID
+
+PATIENCE = 2.0  # seconds
+
+
+def bars() -> Progress:
+    """The progress that a command passes to the library."""
+    return _Bars() if sys.stderr.isatty() else silent
+
+
+class _Bars:
+    """Bars one below the other in one display, which exists while a bar is visible."""
+
+    def __init__(self) -> None:
+        self.display: Display | None = None
+        self.visible = 0
+
+    @contextmanager
+    def __call__(self, description: str, total: float | None = None) -> Iterator[Bar]:
+        bar = _Bar(self, description, total)
+        try:
+            yield bar
+        finally:
+            bar.close()
+
+    def add(self, description: str, total: float | None) -> TaskID:
+        if self.display is None:
+            from rich.console import Console
+            from rich.progress import Progress as Display
+
+            self.display = Display(*Display.get_default_columns(), console=Console(stderr=True), transient=True)
+            self.display.start()
+        self.visible += 1
+        return self.display.add_task(description, total=total)
+
+    def remove(self, task: TaskID) -> None:
+        if self.display is None:
+            return
+        self.display.remove_task(task)
+        self.visible -= 1
+        if not self.visible:
+            self.display.stop()
+            self.display = None
+
+
+class _Bar:
+    def __init__(self, bars: _Bars, description: str, total: float | None) -> None:
+        self.bars, self.description, self.total = bars, description, total
+        self.begun, self.done = time.monotonic(), 0.0
+        self.task: TaskID | None = None
+
+    def advance(self, n: float = 1) -> None:
+        self.done += n
+        if self.task is None and time.monotonic() - self.begun > PATIENCE:
+            self.task = self.bars.add(self.description, self.total)
+        if self.task is not None and self.bars.display is not None:
+            self.bars.display.update(self.task, completed=self.done)
+
+    def close(self) -> None:
+        if self.task is not None:
+            self.bars.remove(self.task)

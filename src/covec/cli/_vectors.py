@@ -1,0 +1,23 @@
+"""The model that a vector named on the command line belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covec.errors import CovecError
+
+if TYPE_CHECKING:
+    from covec.concepts.vector import ConceptVector
+    from covec.models.text import TextModel
+
+
+def load_model(name: str | None, vector: ConceptVector, *, device: str, dtype: str, force: bool) -> TextModel:
+    """The model called `name`, or else the one that `vector` was found in; another one is refused unless forced."""
+    import covec
+
+    name = name or vector.model.get("name")
+    if not name:
+        raise CovecError(f"the vector {vector.name!r} does not say which model it was found in; give --model")
+    model = covec.load(name, device=device, dtype=dtype)
+    vector.check_model(model.describe(), force=force)
+    return model

@@ -1,0 +1,68 @@
+"""`covec systems` and `covec claims`: what is published, what is built, and what holds here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from covec.cli import _options as options
+from covec.cli._output import note, show, table, working
+from covec.errors import CovecError
+
+
+def systems(
+    verb: Annotated[str | None, typer.Option(help="Only those filed under this verb.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only these: planned, works, 'claim holds' or 'claim fails here'.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the published systems, and how far each is built and tested here."""
+    from covec import catalog
+
+    rows = [
+        system
+        for system in catalog.systems()
+        if (verb is None or system.verb == verb) and (status is None or system.status == status)
+    ]
+    if not rows:
+        verbs = ", ".join(sorted({system.verb for system in catalog.systems()}))
+        raise CovecError(f"no system has that verb and status; verbs are {verbs}; `covec systems` lists all")
+    show(
+        [system.to_json() for system in rows],
+        json,
+        lambda: table(
+            ("id", "verb", "tier", "status", "what it is"),
+            [(row.id, row.verb, row.tier, row.status + (", stale" if row.stale else ""), row.summary) for row in rows],
+        ),
+    )
+
+
+def claims(
+    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A system; `covec systems` lists them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run every claim and record the results.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Record the result in the catalog.")] = False,
+    reduced: Annotated[
+        bool, typer.Option("--reduced", help="The same code on a setting of seconds; proves nothing.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Run the claim of a published system: each figure, its baseline, the rule, and whether it holds."""
+    from covec import claims as runner
+
+    if every == (id is not None):
+        raise CovecError(f"name one claim or give --all; claims: {', '.join(runner.available())}")
+    if reduced and (write or every):
+        raise CovecError("a reduced run proves nothing and is not recorded; leave --reduced out")
+    found = []
+    with working():
+        for name in runner.available() if every else [str(id)]:
+            claim = runner.run(name, reduced=reduced)
+            found.append(claim)
+            if every or write:
+                note(f"{claim.id}: {'holds' if claim.passed else 'fails here'}, {runner.write(claim).name} written")
+    documents = [claim.to_json() for claim in found]
+    show(documents if every else documents[0], json, lambda: "\n\n".join(str(claim) for claim in found))
+    if not all(claim.passed for claim in found):
+        raise typer.Exit(1)

@@ -1,0 +1,5 @@
+"""To come."""
+
+
+def demo() -> None:
+    """To come."""

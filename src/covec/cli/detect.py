@@ -1,0 +1,5 @@
+"""To come."""
+
+
+def detect() -> None:
+    """To come."""

@@ -1,0 +1,5 @@
+"""To come."""
+
+
+def models() -> None:
+    """To come."""

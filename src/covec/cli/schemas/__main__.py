@@ -1,0 +1,5 @@
+"""Prints docs/json.md."""
+
+from covec.cli.schemas import markdown
+
+print(markdown(), end="")

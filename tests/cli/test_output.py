@@ -1,0 +1,55 @@
+"""Tables and bars."""
+
+import io
+
+import pytest
+
+from covec.cli import _progress
+from covec.cli._output import show, table, working
+from covec.progress import silent
+
+
+def test_columns_are_aligned():
+    text = table(("name", "n"), [("a", 5), ("longer", 123)])
+    assert text.splitlines() == ["name      n", "a         5", "longer  123"]
+
+
+def test_a_document_is_strict_json(capsys):
+    show({"x": [1, None, "é"]}, True, lambda: "text")
+    assert capsys.readouterr().out.replace("\n", "").replace(" ", "") == '{"x":[1,null,"é"]}'
+    with pytest.raises(ValueError, match="JSON"):
+        show({"x": float("nan")}, True, lambda: "text")
+
+
+def test_while_working_prints_go_to_stderr(capsys):
+    with working():
+        print("noise")
+    print("result")
+    assert capsys.readouterr() == ("result\n", "noise\n")
+
+
+def test_no_bars_without_a_terminal():
+    assert _progress.bars() is silent
+    with silent("work", 3) as bar:
+        assert bar.advance(3) is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_bars_appear_for_long_work_only(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    bars = _progress.bars()
+    with bars("short work", 2) as bar:
+        bar.advance()
+        bar.advance()
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(_progress, "PATIENCE", -1.0)
+    with bars("long work", 2) as bar:
+        bar.advance()
+        bar.advance()
+    assert "long work" in terminal.getvalue()
+    assert bars.display is None

@@ -1,0 +1,93 @@
+"""House rules that a reader of the code can rely on."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from covec import registry
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "covec"
+FILES = sorted(SOURCE.rglob("*.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+IMPORT_NAMES = {"scikit-learn": "sklearn"}  # where it is not the package's own name with underscores
+FOUND_BY_OTHERS = {"accelerate"}  # transformers imports it for us: docs/dependencies.md
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+def test_no_file_is_longer_than_400_lines():
+    long = {str(path.relative_to(ROOT)): lines(path) for path in FILES if lines(path) > 400}
+    assert not long
+
+
+def test_half_of_the_files_have_at_most_150_lines():
+    assert sum(lines(path) <= 150 for path in FILES) >= len(FILES) / 2
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\bpickle\b", "trust_remote_code", r"\btorch\.load\(", r"\bshell=True", r"\beval\((?!\))"]
+)
+def test_nothing_loads_or_runs_foreign_code(pattern):
+    found = [str(path) for path in FILES if re.search(rf"(?<![.\w]){pattern}", path.read_text(encoding="utf-8"))]
+    assert not found
+
+
+def methods():
+    return [(verb, name) for verb in registry.VERBS for name in registry.names(verb)]
+
+
+@pytest.mark.parametrize(("verb", "name"), methods())
+def test_a_method_is_called_as_its_file(verb, name):
+    entry = registry.get(verb, name).entry
+    assert (entry.verb, entry.name) == (verb, name)
+
+
+def requirements():
+    listed = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["datasets"]]
+    return {re.split(r"[<>=\[;]", requirement)[0] for requirement in listed}
+
+
+def imported():
+    """Top-level packages that any file of the source imports, at any depth."""
+    found = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"covec"}
+
+
+def test_dependencies_are_those_that_are_imported():
+    names = {name: IMPORT_NAMES.get(name, name.replace("-", "_")) for name in requirements() - FOUND_BY_OTHERS}
+    assert set(names.values()) == imported()
+
+
+def test_every_dependency_is_explained():
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    extras = PROJECT["project"]["optional-dependencies"]["test"]
+    named = requirements() | {re.split(r"[<>=\[;]", requirement)[0] for requirement in extras} - {"covec"}
+    assert not {name for name in named if f"`{name}`" not in page}
+
+
+def test_every_packaged_file_ships(tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True, cwd=ROOT)
+    (wheel,) = tmp_path.glob("covec-*.whl")
+    shipped = {name.removeprefix("covec/") for name in zipfile.ZipFile(wheel).namelist()}
+    files = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert files <= shipped
