@@ -11,8 +11,8 @@ import pytest
 import covec
 
 HEAVY = {
-    "datasets", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "safetensors", "scipy", "sklearn", "tokenizers",
-    "torch", "transformers",
+    "datasets", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "safetensors", "scipy", "sklearn",
+    "tokenizers", "torch", "transformers",
 }  # fmt: skip
 
 

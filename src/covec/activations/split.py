@@ -1,6 +1,7 @@
-"""A model split at a site of the residual stream: below it the encoder, above it the head.
+"""A model split below a site: what depends on activations there alone runs only the blocks above.
 
-What depends on activations at the site alone (nulls, gradients, edits there) runs only the blocks above it.
+`encode` runs the lower blocks once; `decode` runs the upper ones as often as one likes, with a function at the site
+(an edit, a null, a leaf for gradients).
 """
 
 from __future__ import annotations
@@ -20,35 +21,46 @@ from covec.models.sites import Site
 from covec.models.taps import hook, with_hidden
 from covec.models.text import TextModel
 
+Visit = Callable[[Tensor], Tensor]
+
 
 class Split:
-    """`model` split after block k: at `resid.k`.
+    """`model` split at the last point of the residual stream that is not after `site`.
 
-    Raises
-    ------
-    ModelError
-        Where the site is not in the residual stream.
+    For `resid.k` that is the site itself; for the parts of block k the stream before it. Sites of which the block is
+    not known (dotted paths) split nothing: the whole body runs.
     """
 
     def __init__(self, model: TextModel, site: str | Site) -> None:
         self.model, self.site = model, Site.parse(site)
-        if self.site.kind != "resid" or self.site.block >= model.blocks:
-            raise ModelError(f"a model is split in its residual stream, such as at resid.5, not at {self.site}")
+        self.tap = model.anatomy.tap(self.site)
+        known = {"resid": self.site.block, "final": model.blocks - 1, "embed": -1, "module": -1}
+        self.top = known.get(self.site.kind, self.site.block - 1)  # the last block that need not run again
         self._container: Any = None
 
-    def encode(self, batch: Batch) -> Float[Tensor, "rows tokens d"]:
-        """The stream at the site, of every token of the batch, padding included."""
+    def encode(self, batch: Batch) -> Float[Tensor, "rows tokens d"] | None:
+        """The stream after the last lower block, of every token, padding included; None where nothing is below."""
+        if self.top < 0:
+            return None
         kept: list[Tensor] = []
         with ExitStack() as scope:
             scope.enter_context(torch.no_grad())
-            scope.callback(self._top.register_forward_hook(self._learn_container).remove)
-            scope.enter_context(read(self.model, [self.site], lambda _, hidden: kept.append(hidden)))
+            scope.callback(self._last.register_forward_hook(self._learn_container).remove)
+            scope.enter_context(read(self.model, [Site("resid", self.top)], lambda _, hidden: kept.append(hidden)))
             forward(self.model, batch)
         return kept[0].detach()
 
-    def decode(self, batch: Batch, hidden: Float[Tensor, "rows tokens d"]) -> Float[Tensor, "rows tokens d"]:
-        """The body's last hidden states when the stream at the site is `hidden`; only the blocks above run."""
-        with self._from(hidden):
+    def decode(
+        self, batch: Batch, hidden: Float[Tensor, "rows tokens d"] | None, visit: Visit | None = None
+    ) -> Float[Tensor, "rows tokens d"]:
+        """The body's last hidden states, with `visit(activations) -> activations` at the site."""
+        with ExitStack() as scope:
+            if hidden is not None:
+                scope.enter_context(self._from(hidden))
+            if visit is not None:
+                columns = self.tap.columns
+                seen = visit if columns is None else lambda whole: _in_columns(whole, columns, visit)
+                scope.callback(hook(self.tap.module, self.tap.end, seen).remove)
             return forward(self.model, batch)[0]
 
     def logits(self, hidden: Float[Tensor, "m d"]) -> Float[Tensor, "m vocabulary"]:
@@ -61,8 +73,8 @@ class Split:
             return self.model.module(input_ids=ids, use_cache=False).logits[0]
 
     @property
-    def _top(self) -> nn.Module:
-        return self.model.anatomy.blocks[self.site.block]
+    def _last(self) -> nn.Module:
+        return self.model.anatomy.blocks[self.top]
 
     def _learn_container(self, _: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         """What a block gives back (a tensor, a tuple, ...), its hidden states left out."""
@@ -70,7 +82,7 @@ class Split:
 
     @contextmanager
     def _from(self, hidden: Tensor) -> Iterator[None]:
-        """Within the block, blocks up to the site's pass their input on, and the stream after them is `hidden`."""
+        """Within the block, the lower blocks hand their input on, and the stream after them is `hidden`."""
         if self._container is None:
             raise ModelError("encode a batch first: how the blocks hand on their stream is learned there")
 
@@ -78,9 +90,9 @@ class Split:
             return with_hidden(self._container, args[0] if args else kwargs["hidden_states"])
 
         with ExitStack() as scope:
-            for block in self.model.anatomy.blocks[: self.site.block + 1]:
+            for block in self.model.anatomy.blocks[: self.top + 1]:
                 scope.enter_context(_replaced(block, idle))
-            scope.callback(hook(self._top, "out", lambda _: hidden).remove)
+            scope.callback(hook(self._last, "out", lambda _: hidden).remove)
             yield
 
 
@@ -92,6 +104,12 @@ def _replaced(module: nn.Module, instead: Callable[..., Any]) -> Iterator[None]:
         yield
     finally:
         del module.forward
+
+
+def _in_columns(whole: Tensor, columns: slice, visit: Visit) -> Tensor:
+    changed = whole.clone()
+    changed[..., columns] = visit(whole[..., columns])
+    return changed
 
 
 class _Last(tuple[Tensor]):
