@@ -1,0 +1,92 @@
+"""The fingerprint of a model: what makes two models the same for a concept vector.
+
+It covers the architecture, the tokenizer and every weight rounded to bfloat16. The dtype a model was loaded in, its
+device and its chat template are not identity: they are told beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from covec.errors import ModelError
+
+# What changes the function without changing the shape of any weight. Versions of transformers spell some in two ways.
+_SETTINGS = (
+    ("model_type",),
+    ("num_attention_heads",),
+    ("num_key_value_heads",),
+    ("hidden_act", "activation_function"),
+    ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"),
+    ("rope_theta", "rotary_emb_base"),
+    ("partial_rotary_factor", "rotary_pct"),
+    ("factor",),
+    ("sliding_window",),
+    ("use_parallel_residual",),
+)
+# Behaviour stands for merges, normaliser and pre-tokeniser, whose serialised forms differ between versions.
+_PROBES = (
+    "The quick brown fox, aged 1234.5 years, can't jump\n\n1. over  the lazy dogs!",
+    " Ärger in Köln: naïve café — «да» 你好 🙂\t<|im_start|>\r\n    def f(x): return x**2",
+)
+
+
+def fingerprint(module: nn.Module, tokenizer: Any) -> str:
+    """Digest of `module`'s architecture and weights and of `tokenizer`, as 32 hexadecimal digits.
+
+    Reads all the weights, so that one changed weight changes it; a tensor under several names is hashed once.
+    """
+    module = getattr(module, "_orig_mod", module)  # torch.compile wraps it
+    digest = hashlib.sha256()
+    for part in (_architecture(module), _weights(module), _tokenizer(tokenizer)):
+        digest.update(json.dumps(part, sort_keys=True).encode())
+    return digest.hexdigest()[:32]
+
+
+def _architecture(module: nn.Module) -> list[Any]:
+    config = getattr(module, "config", None)
+    return [type(module).__name__, *(_setting(config, aliases) for aliases in _SETTINGS)]
+
+
+def _setting(config: Any, aliases: tuple[str, ...]) -> str | None:
+    rotary = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    for alias in aliases:
+        value = getattr(config, alias, None)
+        value = rotary.get(alias) if value is None else value
+        if value is not None:
+            # Seven digits: files in other formats keep numbers in float32.
+            return f"{value:.7g}" if isinstance(value, int | float) else str(value)
+    return None
+
+
+def _weights(module: nn.Module) -> list[Any]:
+    named = sorted(module.state_dict(keep_vars=True).items())
+    if away := [name for name, tensor in named if tensor.is_meta]:
+        raise ModelError(f"weights such as {away[0]} are not in memory (offloaded): load the model without offloading")
+    distinct = {_place(tensor): tensor.detach() for _, tensor in named}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing and rounding both release the interpreter's lock
+        digests = dict(zip(distinct, pool.map(_digest, distinct.values()), strict=True))
+    return [[name, list(tensor.shape), digests[_place(tensor)]] for name, tensor in named]
+
+
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+
+
+def _digest(tensor: Tensor) -> str:
+    if tensor.is_floating_point():
+        tensor = tensor.to(torch.bfloat16)
+    raw = tensor.contiguous().cpu().view(-1).view(torch.uint8)
+    return hashlib.sha256(raw.numpy().data).hexdigest()
+
+
+def _tokenizer(tokenizer: Any) -> list[Any]:
+    vocabulary = hashlib.sha256(json.dumps(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
+    ends = [tokenizer.bos_token_id, tokenizer.eos_token_id]  # not the padding, which people set as they like
+    return [vocabulary, ends, [tokenizer(probe)["input_ids"] for probe in _PROBES]]
