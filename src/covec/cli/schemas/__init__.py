@@ -30,12 +30,12 @@ def markdown() -> str:
     """The page docs/json.md."""
     parts = [
         "# The JSON of the commands\n",
-        "With `--json` a command prints exactly one JSON document on stdout and everything else on stderr. The schemas",
-        "lie in the package (`covec/cli/schemas/*.json`, JSON Schema); this page is made from them by `make docs`. A key",
-        "that is listed is always there unless it says so; new keys may be added, listed ones keep their meaning.",
+        "With `--json` a command prints exactly one JSON document on stdout and everything else on stderr. The",
+        "schemas lie in the package (`covec/cli/schemas/*.json`, JSON Schema); this page is made from them by",
+        "`make docs`. Every key listed here is always there; new ones may be added, and these keep their meaning.",
         "Estimates are figures; counts, p-values and per-item values are plain numbers.\n",
-        "Exit codes: 0; 1 where a claim failed; 2 where the input was wrong (one line on stderr, no document); 130 where",
-        "it was interrupted.\n",
+        "Exit codes: 0; 1 where a claim failed; 2 where the input was wrong (one line on stderr, no document); 130",
+        "where it was interrupted.\n",
         *_section("figure", {**_read(FIGURE), "$defs": {}}),
     ]
     for command in commands():

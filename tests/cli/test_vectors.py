@@ -1,0 +1,46 @@
+"""`covec export` and `covec compare`."""
+
+import numpy as np
+import pytest
+
+
+def test_export_writes_the_file_and_says_so(run, vector, vector_file, tmp_path):
+    ran = run("export", vector_file, "--format", "npy", "--out", tmp_path / "w.npy", "--json")
+    assert ran.document["concept"] == "warmth"
+    assert np.array_equal(np.load(tmp_path / "w.npy"), vector.write.numpy())
+    assert ran.document["bytes"] == (tmp_path / "w.npy").stat().st_size
+
+
+def test_export_to_llama_cpp_is_the_default(run, vector_file, tmp_path):
+    assert run("export", vector_file, "--out", tmp_path / "w.gguf").out == f"warmth written to {tmp_path / 'w.gguf'}\n"
+    assert (tmp_path / "w.gguf").read_bytes()[:4] == b"GGUF"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--format", "docx"], "no export format 'docx'"), (["--concept", "hot"], "no concept 'hot'")],
+)
+def test_export_refuses_in_one_line(run, bank_file, tmp_path, arguments, words):
+    ran = run("export", bank_file, "--concept", "warmth", "--out", tmp_path / "w.x", *arguments)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert words in ran.err
+    assert not (tmp_path / "w.x").exists()
+
+
+def test_a_bank_needs_a_concept(run, bank_file, tmp_path):
+    ran = run("export", bank_file, "--out", tmp_path / "w.gguf")
+    assert (ran.code, "warmth, cold" in ran.err) == (2, True)
+
+
+def test_compare_gives_cosines(run, bank_file, vector_file):
+    (site,) = run("compare", bank_file, "--json").document["sites"]
+    assert (site["site"], site["names"]) == ("resid.1", ["warmth", "cold"])
+    assert np.allclose(site["cosines"], [[1, -1], [-1, 1]], atol=1e-6)
+    (both,) = run("compare", bank_file, vector_file, "--json").document["sites"]
+    assert both["names"] == ["bank:warmth", "cold", "warmth:warmth"]
+    assert "-1.000" in run("compare", bank_file).out
+
+
+def test_one_vector_has_nothing_to_be_compared_with(run, vector_file):
+    ran = run("compare", vector_file)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
