@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -66,13 +67,21 @@ def _setting(config: Any, aliases: tuple[str, ...]) -> str | None:
 
 
 def _weights(module: nn.Module) -> list[Any]:
-    named = sorted(module.state_dict(keep_vars=True).items())
-    if away := [name for name, tensor in named if tensor.is_meta]:
-        raise ModelError(f"weights such as {away[0]} are not in memory (offloaded): load the model without offloading")
-    distinct = {_place(tensor): tensor.detach() for _, tensor in named}
+    named = _named(module)
+    distinct = {_place(tensor): tensor for tensor in named.values()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing and rounding both release the interpreter's lock
         digests = dict(zip(distinct, pool.map(_digest, distinct.values()), strict=True))
-    return [[name, list(tensor.shape), digests[_place(tensor)]] for name, tensor in named]
+    return [[name, list(tensor.shape), digests[_place(tensor)]] for name, tensor in sorted(named.items())]
+
+
+def _named(module: nn.Module) -> dict[str, Tensor]:
+    named: dict[str, Tensor] = module.state_dict()
+    if away := [name for name, tensor in named.items() if tensor.is_meta]:
+        raise ModelError(f"weights such as {away[0]} are not in memory (offloaded): load the model without offloading")
+    # The language head is called differently by versions of transformers (GPT-NeoX).
+    head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
+    called = next((f"{name}." for name, part in module.named_modules() if part is head), "head.")
+    return {re.sub(f"^{re.escape(called)}", "head.", name): tensor for name, tensor in named.items()}
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...]:
