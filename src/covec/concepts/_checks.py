@@ -45,9 +45,9 @@ def check_contradictions(keys: Sequence[Any], labels: NDArray[np.bool_], places:
             clashes.append((other, row))
     if clashes:
         other, row = clashes[0]
-        more = f"; so have {len(clashes) - 1} more rows" if len(clashes) > 1 else ""
-        same = f"{places[row]} has the text of {places[other].rpartition(', ')[2]}, but for case and punctuation"
-        raise ExamplesError(f"{same}, and the other label{more}; remove one of them")
+        more = f", and of {len(clashes) - 1} more such texts" if len(clashes) > 1 else ""
+        same = f"has the text of {places[other].rpartition(', ')[2]} (but for case and punctuation)"
+        raise ExamplesError(f"{places[row]} {same} and the other label; remove one of them{more}")
 
 
 def check_pairs(pairs: Sequence[str | None] | None, labels: NDArray[np.bool_], source: str) -> None:
