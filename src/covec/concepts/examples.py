@@ -96,6 +96,13 @@ class Examples:
         """The inputs that lack it."""
         return tuple(value for value, label in zip(self.inputs, self.labels, strict=True) if not label)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text of every input [n]; of a chat what all its messages say. Other kinds raise `ExamplesError`."""
+        if self.kind not in ("text", "chat"):
+            raise ExamplesError(f"{self.name}: inputs of kind {self.kind} have no text; give texts or chats")
+        return tuple(map(_checks.text_of, self.inputs))
+
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The near-duplicate key of every input [n]; inputs that are no text have a digest of their content."""

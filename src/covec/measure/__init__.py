@@ -1,0 +1,1 @@
+"""The highest verb: what a vector is worth, always beside its null."""

@@ -1,0 +1,151 @@
+"""What the raw text gives away without any model: a bag of words, and the cues that templates leave.
+
+A concept vector that does no better than a bag of words has shown nothing about the network. One whose labels can be
+told from the first word has perhaps learned the template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log1p
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from covec.concepts.examples import Examples
+from covec.statistics.figure import Figure
+from covec.statistics.intervals import accuracy_figure, auroc_figure
+from covec.statistics.splits import Split
+
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse ridge of the logistic regression
+
+# Columns of `_cues`, by the name a warning gives them.
+CUES = {
+    "the length": [0, 1],
+    "digits": [2],
+    "capital letters": [3],
+    "the final punctuation": [4],
+    "the first word": [5],
+    "the last word": [6],
+}
+_NUMBERS = 4  # the columns before this one
+_EDGES = re.compile(r"^\W+|\W+$")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A classifier of raw texts, judged on the test rows.
+
+    `scores` are log-odds, [rows of the test part]; `strongest` names the best single cue, where cues were asked for.
+    """
+
+    scores: Float[np.ndarray, " n"]
+    auroc: Figure
+    accuracy: Figure
+    strongest: str = ""
+
+
+def bag_of_words(examples: Examples, split: Split, *, seed: int = 0) -> Baseline:
+    """Logistic regression on counts of words and pairs of words; of chats, on all messages.
+
+    Its ridge is chosen on validation, then it is fitted to train and validation together, as a vector is.
+
+    Parameters
+    ----------
+    split
+        Train, validation and test rows; each needs both classes.
+    seed
+        Of the bootstrap of grouped rows.
+    """
+    texts = np.array(examples.texts, dtype=object)
+
+    def make(strength: float) -> Pipeline:
+        # Marks of punctuation are words too, so that no text is empty.
+        words = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
+        return make_pipeline(words, LogisticRegression(C=strength, max_iter=1000))
+
+    scores, _ = _fitted(make, texts, examples.labels, split)
+    return Baseline(scores, *_figures(scores, examples, split, seed))
+
+
+def cue_probe(examples: Examples, split: Split, *, seed: int = 0) -> Baseline:
+    """Logistic regression on what should tell nothing: length, digits, case, final punctuation, first and last word.
+
+    Parameters and fit as in `bag_of_words`.
+    """
+    table = np.array([_cues(text) for text in examples.texts], dtype=object)
+
+    def fitted(columns: Sequence[int]) -> tuple[Float[np.ndarray, " n"], float]:
+        return _fitted(lambda strength: _cue_model(columns, strength), table, examples.labels, split)
+
+    scores, _ = fitted(range(table.shape[1]))
+    strongest = max(CUES, key=lambda cue: fitted(CUES[cue])[1])
+    return Baseline(scores, *_figures(scores, examples, split, seed), strongest)
+
+
+def leakage_warning(cues: Baseline, vector: Figure | None = None) -> str | None:
+    """A sentence where cues alone explain much of what the vector shows, else None.
+
+    The rule: of the distance from chance (0.5) to the vector's test AUROC, the cues surely go more than half: the
+    lower end of their interval is past the middle. Without a vector the mark is 0.75.
+    """
+    reached = 1.0 if vector is None else vector.value
+    low = cues.auroc.value if cues.auroc.low is None else cues.auroc.low
+    if not low - 0.5 > max(reached - 0.5, 0.0) / 2:
+        return None
+    return (
+        f"length, digits, case, final punctuation, first and last word alone reach AUROC {cues.auroc}, most by "
+        f"{cues.strongest}: the vector may have learned them and not the concept (template leakage); vary the wording"
+    )
+
+
+def _fitted(
+    make: Callable[[float], Pipeline], inputs: Any, labels: np.ndarray[Any, Any], split: Split
+) -> tuple[Float[np.ndarray, " n"], float]:
+    """Scores of the test rows under the ridge that is best on validation, and how good it is there."""
+    found = {}
+    for strength in STRENGTHS:
+        model = make(strength).fit(inputs[split.train], labels[split.train])
+        found[strength] = roc_auc_score(labels[split.validation], model.decision_function(inputs[split.validation]))
+    best = max(found, key=lambda strength: (found[strength], -strength))
+    rows = np.concatenate([split.train, split.validation])
+    return make(best).fit(inputs[rows], labels[rows]).decision_function(inputs[split.test]), found[best]
+
+
+def _figures(scores: Float[np.ndarray, " n"], examples: Examples, split: Split, seed: int) -> tuple[Figure, Figure]:
+    labels = examples.labels[split.test]
+    groups = [examples.units[row] for row in split.test]
+    chance = max(labels.mean(), 1 - labels.mean())
+    return (
+        auroc_figure(scores, labels, groups, 0.5, seed=seed),
+        accuracy_figure(scores, labels, 0.0, groups, float(chance), seed=seed),
+    )
+
+
+def _cue_model(columns: Sequence[int], strength: float) -> Pipeline:
+    # Words seen once tell nothing of a template.
+    words = OneHotEncoder(min_frequency=2, handle_unknown="infrequent_if_exist")
+    parts = [
+        ("numbers", StandardScaler(), [column for column in columns if column < _NUMBERS]),
+        ("words", words, [column for column in columns if column >= _NUMBERS]),
+    ]
+    return make_pipeline(ColumnTransformer(parts), LogisticRegression(C=strength, max_iter=1000))
+
+
+def _cues(text: str) -> list[Any]:
+    words = text.split()
+    letters = [mark for mark in text if mark.isalpha()]
+    capitals = sum(mark.isupper() for mark in letters) / max(len(letters), 1)
+    digits = sum(mark.isdigit() for mark in text) / len(text)
+    ending = text.rstrip()[-1:]
+    bare = [_EDGES.sub("", word).casefold() for word in (words[0], words[-1])]
+    return [log1p(len(text)), log1p(len(words)), digits, capitals, "" if ending.isalnum() else ending, *bare]
