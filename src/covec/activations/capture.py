@@ -6,22 +6,24 @@ happens in the hook, and the pass stops after the deepest site; the language hea
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from covec.activations.rows import Activations
-from covec.errors import BudgetError
+from covec.errors import BudgetError, ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
 from covec.models.plan import Plan, edits_in_force, planned
 from covec.models.positions import Position, mask
 from covec.models.sites import Site
-from covec.models.taps import hook
+from covec.models.taps import hook, uncompiled
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Span, Tokenized
 from covec.progress import Progress, silent
@@ -84,34 +86,66 @@ def capture_tokens(
     """As `capture`, of inputs that are already tokenised and at several positions in the same pass."""
     addresses = model.select(sites)
     first, places = unique(tokens)
-    distinct = [tokens[index] for index in first]
-    sinks = {position: _Sink(position, distinct, addresses, model, memory_budget) for position in positions}
-    batches = pack([len(item.ids) for item in distinct], batch_tokens)
-    with progress(f"reading {len(tokens)} inputs", sum(len(item.ids) for item in distinct)) as bar, torch.no_grad():
-        for rows in batches:
-            _run(model, distinct, rows, addresses, sinks, batch_tokens)
-            bar.advance(sum(len(distinct[row].ids) for row in rows))
+    sinks = {position: _Sink(position, tokens, first, addresses, model, memory_budget) for position in positions}
+
+    def keep(site: Site, hidden: Tensor, batch: Batch) -> None:
+        for sink in sinks.values():
+            sink.put(site, hidden, batch)
+
+    sweep(model, tokens, first, addresses, keep, batch_tokens=batch_tokens, progress=progress)
     return {position: sink.result(places) for position, sink in sinks.items()}
 
 
+def sweep(
+    model: TextModel,
+    tokens: Sequence[Tokenized],
+    rows: Sequence[int],
+    sites: Sequence[Site],
+    visit: Callable[[Site, Float[Tensor, "rows columns d"], Batch], Any],
+    *,
+    batch_tokens: int = TOKEN_BUDGET,
+    progress: Progress = silent,
+) -> None:
+    """Run `tokens[row]` for every one of `rows`, in batches, and call `visit(site, hidden, batch)` at every site.
+
+    `batch.rows` are indices into `tokens`; `hidden` is padded on the right. A batch that runs out of memory is halved
+    and visited again, so a visit must bear to see a row twice.
+    """
+    model.check_settled()
+    lengths = [len(tokens[row].ids) for row in rows]
+    with progress(f"reading {len(rows)} inputs", sum(lengths)) as bar, torch.no_grad():
+        for packed in pack(lengths, batch_tokens):
+            _run(model, tokens, [rows[place] for place in packed], sites, visit, batch_tokens)
+            bar.advance(sum(lengths[place] for place in packed))
+
+
 class _Sink:
-    """Rows of one position as they come: storage for every site, and where each input's rows go."""
+    """Rows of one position as they come: storage for every site, and where each distinct input's rows go."""
 
     def __init__(
         self,
         position: Position,
         tokens: Sequence[Tokenized],
+        first: Sequence[int],
         sites: Sequence[Site],
         model: TextModel,
         budget: int,
     ) -> None:
         self.position, self.sites = position, sites
-        self.masks = [mask(position, item.layout) for item in tokens]
+        self.places = {row: place for place, row in enumerate(first)}
+        layouts = [tokens[row].layout for row in first]
+        self.masks = [mask(position, layout) for layout in layouts]
         self.fallbacks = [
-            "content" in position.select and bool((item.layout.special | (np.arange(item.layout.length) == 0)).all())
-            for item in tokens
+            "content" in position.select and bool((layout.special | (np.arange(layout.length) == 0)).all())
+            for layout in layouts
         ]
-        counts = [1 if position.single else int(chosen.sum()) for chosen in self.masks]
+        for row, chosen in zip(first, self.masks, strict=True):
+            if position.single and not chosen.any():
+                size = f"{len(chosen)} token{'s' if len(chosen) > 1 else ''}"
+                raise ModelError(f"position {position} selects nothing in input {row + 1}, which has {size}")
+        counts = [int(chosen.sum()) if position.pool == "none" else 1 for chosen in self.masks]
+        if not sum(counts):
+            raise ModelError(f"position {position} selects nothing in any input")
         self.offsets = np.concatenate([[0], np.cumsum(counts)])
         need = int(self.offsets[-1]) * model.width * 4 * len(sites)
         if need > budget:
@@ -123,10 +157,11 @@ class _Sink:
 
     def put(self, site: Site, hidden: Tensor, batch: Batch) -> None:
         """Keep what the position asks for of `hidden` [rows, columns, d]."""
-        pooled = _pool(hidden, [self.masks[row] for row in batch.rows], self.position)
+        places = [self.places[row] for row in batch.rows]
+        pooled = _pool(hidden, [self.masks[place] for place in places], self.position)
         if site not in self.rows:
             self.rows[site] = torch.empty(int(self.offsets[-1]), hidden.shape[-1])
-        where = np.concatenate([np.arange(self.offsets[row], self.offsets[row + 1]) for row in batch.rows])
+        where = np.concatenate([self._range(place) for place in places])
         self.rows[site][torch.from_numpy(where)] = pooled.to("cpu", torch.float32)
 
     def result(self, places: Sequence[int]) -> Activations:
@@ -168,13 +203,13 @@ def _run(
     tokens: Sequence[Tokenized],
     rows: Sequence[int],
     sites: Sequence[Site],
-    sinks: dict[Position, _Sink],
+    visit: Callable[[Site, Tensor, Batch], Any],
     budget: int,
 ) -> None:
     """One batch; where memory runs out it is halved, down to single rows."""
     batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
     try:
-        with read(model, sites, lambda site, hidden: [sink.put(site, hidden, batch) for sink in sinks.values()]):
+        with read(model, sites, lambda site, hidden: visit(site, hidden, batch)):
             forward(model, batch)
         return
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -186,19 +221,22 @@ def _run(
                 "shorten it, or use a smaller model or a device with more memory"
             ) from error
     half = len(rows) // 2
-    _run(model, tokens, rows[:half], sites, sinks, budget)
-    _run(model, tokens, rows[half:], sites, sinks, budget)
+    _run(model, tokens, rows[:half], sites, visit, budget)
+    _run(model, tokens, rows[half:], sites, visit, budget)
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    return not isinstance(error, RuntimeError) or isinstance(error, torch.OutOfMemoryError) or (
-        "allocate memory" in str(error) or "out of memory" in str(error)
+    return (
+        not isinstance(error, RuntimeError)
+        or isinstance(error, torch.OutOfMemoryError)
+        or ("allocate memory" in str(error) or "out of memory" in str(error))
     )
 
 
 @contextmanager
 def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
-    """Within the block, a forward pass calls `visit(site, hidden)` at every site once, then stops and returns."""
+    """Within the block, a forward pass on this thread calls `visit(site, hidden)` at every site once, then stops."""
+    thread = threading.get_ident()
     by_end: dict[tuple[Any, str], list[tuple[Site, slice | None]]] = {}
     for site in sites:
         tap = model.anatomy.tap(site)
@@ -207,7 +245,7 @@ def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
 
     def visitor(key: tuple[Any, str]) -> Any:
         def see(hidden: Tensor) -> None:
-            if key not in pending:
+            if key not in pending or threading.get_ident() != thread:
                 return
             for site, columns in by_end[key]:
                 visit(site, hidden if columns is None else hidden[..., columns])
@@ -217,19 +255,18 @@ def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
 
         return see
 
-    with ExitStack() as hooks:
+    with uncompiled(), ExitStack() as hooks:
         for module, end in by_end:
             hooks.callback(hook(module, end, visitor((module, end))).remove)
-        try:
+        with suppress(_Done):
             yield
-        except _Done:
-            pass
+            raise ModelError(f"the forward pass does not reach {by_end[pending.pop()][0][0]}: name another site")
 
 
 def forward(model: TextModel, batch: Batch, **options: Any) -> Any:
     """The body's forward pass over `batch`, under the edits in force on this thread."""
     edits = edits_in_force(model.module)
-    plan = Plan(batch.layouts, "right", [edits] * len(batch.rows)) if edits else None
+    plan = Plan(batch.layouts, "right", [edits] * len(batch.rows), batch.rows) if edits else None
     options = {"use_cache": False, **options} if model.causal else options
     with planned(plan):
         return model.anatomy.body(input_ids=batch.ids, attention_mask=batch.mask, **options)

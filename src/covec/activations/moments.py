@@ -82,7 +82,9 @@ class Moments:
         """Covariance about the mean (divided by n), of one label or the total one about the grand mean (float64)."""
         cell = self._cell(label, name)
         if cell.scatter is None:
-            raise ExamplesError("these moments keep no such covariance: make them with covariance=True or per_label=True")
+            raise ExamplesError(
+                "these moments keep no such covariance: make them with covariance=True or per_label=True"
+            )
         return cell.scatter / max(cell.count, 1)
 
     def cross_covariance(self, name: str) -> Float[Tensor, "d"]:

@@ -37,7 +37,9 @@ class Activations:
         try:
             return self.rows[Site.parse(site)]
         except KeyError:
-            raise ModelError(f"site {str(site)!r} was not captured; there are {', '.join(map(str, self.rows))}") from None
+            raise ModelError(
+                f"site {str(site)!r} was not captured; there are {', '.join(map(str, self.rows))}"
+            ) from None
 
     def __len__(self) -> int:
         return len(next(iter(self.rows.values()))) if self.offsets is None else len(self.offsets) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -56,7 +56,12 @@ class Gate:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Edit:
-    """What all edits share: where they act, on which tokens, behind which gate, and for which model they were made."""
+    """What all edits share: where they act, on which tokens, behind which gate, and for which model they were made.
+
+    One that `observes` changes nothing, and sees what all others at its site have left.
+    """
+
+    observes: ClassVar[bool] = False
 
     site: Site
     position: Position = CONTENT
@@ -69,7 +74,7 @@ class Edit:
 
     def prepare(self, device: torch.device, dtype: torch.dtype) -> Self:
         """Itself with its tensors on `device`, called once a call; `dtype` is that of the activations."""
-        moved = {
+        moved: dict[str, Any] = {
             item.name: value.to(device)
             for item in fields(self)
             if isinstance(value := getattr(self, item.name), Tensor)
@@ -250,7 +255,13 @@ def to_probability(
     slope, offset = vector.calibration
     score = (math.log(probability / (1 - probability)) - offset) / slope
     return tuple(
-        ToProbability(site=site, direction=_single(part), coordinate=float(score * part.scale[0] - part.intercept[0]), below=below, **common)
+        ToProbability(
+            site=site,
+            direction=_single(part),
+            coordinate=float(score * part.scale[0] - part.intercept[0]),
+            below=below,
+            **common,
+        )
         for site, part in vector.parts.items()
     )
 

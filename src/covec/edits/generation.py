@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,6 +18,11 @@ from covec.models.tokens import Input, Tokenized
 from covec.progress import Progress, silent
 
 BATCH_TOKENS = 4096  # prompt and new tokens of one batch
+_INSTEAD = {
+    "max_length": "give max_new_tokens",
+    "num_return_sequences": "give a prompt several times, of which each repeat is sampled anew",
+    "return_dict_in_generate": "call model.module.generate inside model.edit(...)",
+}
 
 
 def generate(
@@ -49,15 +54,19 @@ def generate(
     options
         Further keywords of transformers' `generate`, such as `temperature`, `num_beams` or `use_cache`.
     """
-    if isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict)):
-        return generate(
-            model, [inputs], edits=None if edits is None else [edits], max_new_tokens=max_new_tokens,  # type: ignore[list-item]
-            do_sample=do_sample, seed=seed, force=force, batch_tokens=batch_tokens, progress=progress, **options,
-        )[0]  # fmt: skip
+    single = isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict))
+    if single:
+        inputs, edits = cast("list[Input]", [inputs]), None if edits is None else [edits]
     if edits is not None and len(edits) != len(inputs):
         raise ExamplesError(f"{len(edits)} lists of edits for {len(inputs)} inputs: give one list an input")
     if max_new_tokens < 1:
         raise ExamplesError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
+    model.check_settled()
+    given = {**options, "num_return_sequences": options.get("num_return_sequences", 1) != 1}
+    if refused := next((name for name in _INSTEAD if given.get(name)), None):
+        raise ModelError(f"generate gives one text an input and takes no {refused}: {_INSTEAD[refused]}")
+    if do_sample and options.get("num_beams", 1) != 1:
+        raise ModelError("sampling and beams exclude each other: give num_beams or do_sample")
     around = edits_in_force(model.module)
     own = [flatten(row) for row in edits] if edits is not None else [()] * len(inputs)
     check(model, [edit for row in own for edit in row], force=force)
@@ -74,7 +83,7 @@ def generate(
             for row, text in zip(rows, written, strict=True):
                 texts[row] = text
             bar.advance(len(rows))
-    return texts
+    return texts[0] if single else texts
 
 
 def _fits(model: TextModel, tokens: Sequence[Tokenized], new: int) -> None:
@@ -103,13 +112,14 @@ def _write(
 ) -> list[str]:
     batch = pad(tokens, rows, pad_id=model.pad_id, masked=True, device=model.device, left=True)
     mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
-    plan = Plan(batch.layouts, "left", edits)
+    plan = Plan(batch.layouts, "left", edits, rows)
     settings = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
     if sampler is not None:
-        if options.get("num_beams", 1) != 1:
-            raise ModelError("sampling and beams exclude each other: give num_beams or do_sample")
         settings = {key: value for key, value in options.items() if key not in _Sampler.OPTIONS}
-        settings |= {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "logits_processor": [sampler]}
+        settings |= {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        settings["logits_processor"] = [*options.get("logits_processor", ()), sampler]
+    if "stop_strings" in options:
+        settings["tokenizer"] = model.tokenizer
     try:
         with hooks(model, flatten(edits)), planned(plan), torch.no_grad():
             ids = model.module.generate(  # type: ignore[operator]
@@ -134,8 +144,6 @@ class _Sampler:
     OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 
     def __init__(self, seed: int, prompts: Sequence[tuple[tuple[int, ...], int]], options: dict[str, Any]) -> None:
-        if options.get("num_return_sequences", 1) != 1:
-            raise ModelError("give a prompt several times instead of num_return_sequences: each repeat differs")
         self._warpers = _warpers(options)
         self._streams = [_generator(seed, ids, repeat) for ids, repeat in prompts]
 

@@ -9,22 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from covec.edits.algebra import Add, Edit
+from covec.edits.calls import follow
 from covec.errors import ModelError
-from covec.models.plan import Pass, Plan, current_pass, current_plan, edits_in_force, set_pass, stacked
-from covec.models.positions import Layout
+from covec.models.plan import Pass, Plan, current_pass, stacked
 from covec.models.sites import Site
 from covec.models.taps import hook
 from covec.models.text import TextModel
-from covec.models.tokens import special_ids
 
 _lock = threading.Lock()
 _installed: WeakKeyDictionary[nn.Module, dict[Any, _Counted]] = WeakKeyDictionary()
-_by_cache: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 
 
 @dataclass
@@ -47,12 +44,12 @@ def flatten(edits: Iterable[Any]) -> tuple[Edit, ...]:
 
 
 def check(model: TextModel, edits: Sequence[Edit], *, force: bool = False) -> None:
-    """Refuse edits that `model` cannot honour: another model's, of another width, unknown sites, gates that come late."""
+    """Refuse edits that `model` cannot honour: another model's, of another width, at unknown sites, with late gates."""
     order = {site: index for index, site in enumerate(_in_order(model))}
     for edit in edits:
         model.anatomy.tap(edit.site)
         edit.position.for_edits()
-        if edit.fingerprint not in (None, model.fingerprint) and not force:
+        if not force and edit.fingerprint is not None and edit.fingerprint != model.fingerprint:
             raise ModelError(
                 f"this vector was made for another model than {model.name} (fingerprints differ): use the model it was "
                 "made for, or force it"
@@ -123,37 +120,9 @@ def _key(model: TextModel, site: Site) -> tuple[Any, str]:
 
 def _install(model: TextModel, key: tuple[Any, ...]) -> Callable[[], None]:
     if key == ("pass",):
-        body = model.anatomy.body
-        before = body.register_forward_pre_hook(lambda _, args, kwargs: _begin(model, args, kwargs), with_kwargs=True)
-        after = body.register_forward_hook(lambda *_: set_pass(None), always_call=True)
-        return lambda: (before.remove(), after.remove())  # type: ignore[return-value, func-returns-value]
+        return follow(model)
     module, end = key
     return hook(module, end, lambda hidden: _act(model, key, hidden)).remove
-
-
-def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Before a forward pass: find the plan it belongs to and where its columns start."""
-    ids = args[0] if args else kwargs.get("input_ids")
-    ids = kwargs.get("inputs_embeds") if ids is None else ids
-    cache = next((kwargs[name] for name in ("cache", "past_key_values") if kwargs.get(name) is not None), None)
-    start = int(cache.get_seq_length()) if cache is not None else 0
-    plan = current_plan() or (_by_cache.get(cache) if cache is not None and start else None)
-    if plan is None and (edits := edits_in_force(model.module)):
-        if start:
-            raise ModelError("the cache was filled outside this scope: begin the text inside it")
-        plan = _plan_of(model, ids, kwargs.get("attention_mask"), edits)
-    if plan is not None and cache is not None:
-        _by_cache[cache] = plan
-    set_pass(None if plan is None else Pass(plan, ids.shape[0], start, ids.shape[1], ids.device))
-
-
-def _plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Edit, ...]) -> Plan:
-    """The plan of a call that covec did not make: layouts from ids and attention mask."""
-    keep = np.ones(ids.shape[:2], dtype=bool) if mask is None else mask.bool().cpu().numpy()
-    special = np.isin(ids.cpu().numpy(), list(special_ids(model.tokenizer))) if ids.ndim == 2 else np.zeros_like(keep)
-    layouts = [Layout(special[row, kept], int(kept.sum()), int(kept.sum()) - 1) for row, kept in enumerate(keep)]
-    padding = "right" if (~keep[:, -1]).any() else "left"
-    return Plan(layouts, padding, [edits] * len(layouts))
 
 
 def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | None:
@@ -181,7 +150,7 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
     def here(site: Site) -> bool:
         return _key(model, site) == key
 
-    lists = [tuple(item for item in row if here(item.site)) for row in plan.edits]
+    lists = [sorted((item for item in row if here(item.site)), key=lambda item: item.observes) for row in plan.edits]
     gates = {item.gate: None for row in plan.edits for item in row if item.gate is not None and here(item.gate.site)}
     steps: list[Step] = [_note(gate, model.anatomy.tap(gate.site).columns) for gate in gates]
     for place in range(max(map(len, lists), default=0)):
@@ -190,14 +159,15 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
         first = next(iter(distinct.values()))
         columns = model.anatomy.tap(first.site).columns
         if len(distinct) > 1 and all(_stackable(item, first) for item in distinct.values()):
-            shifts = [item.shift if isinstance(item, Add) else torch.zeros_like(first.shift) for item in items]  # type: ignore[attr-defined]
+            shifts = [item.shift if isinstance(item, Add) else torch.zeros(first.width or 0) for item in items]
             joined = Add(site=first.site, position=first.position, shift=torch.stack(shifts)[:, None])
             steps.append(_step(joined.prepare(hidden.device, hidden.dtype), columns, None))
             continue
         for item in distinct.values():
             rows = None if len(distinct) == 1 and None not in items else [other is item for other in items]
             columns = model.anatomy.tap(item.site).columns
-            steps.append(_step(item.prepare(hidden.device, hidden.dtype), columns, rows))
+            make = _watch if item.observes else _step
+            steps.append(make(item.prepare(hidden.device, hidden.dtype), columns, rows))
     return steps
 
 
@@ -214,6 +184,16 @@ def _note(gate: Any, columns: slice | None) -> Step:
     return step
 
 
+def _watch(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
+    """An observer as a function of the batch: it sees every token and changes none."""
+
+    def step(hidden: Tensor, now: Pass) -> Tensor:
+        item.apply(hidden if columns is None else hidden[..., columns], now)
+        return hidden
+
+    return step
+
+
 def _step(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
     """One edit as a function of the batch: masked by position, gate and rows; the rest of the tokens is untouched."""
 
@@ -221,6 +201,7 @@ def _step(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
         part = hidden if columns is None else hidden[..., columns]
         edited = _per_row(item, now).apply(part, now)
         keep = now.mask(item.position)
+        keep = None if keep is None else keep.to(part.device)
         if item.gate is not None:
             fires = now.notes[item.gate]
             keep = fires if keep is None else keep & fires
@@ -242,4 +223,6 @@ def _per_row(item: Edit, now: Pass) -> Edit:
     """A stacked shift [rows, 1, d] repeated for the beams of each row."""
     if not isinstance(item, Add) or item.shift.ndim == 1 or len(item.shift) == now.rows:
         return item
-    return Add(site=item.site, position=item.position, shift=item.shift.repeat_interleave(now.rows // len(item.shift), 0))
+    return Add(
+        site=item.site, position=item.position, shift=item.shift.repeat_interleave(now.rows // len(item.shift), 0)
+    )

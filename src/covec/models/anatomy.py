@@ -88,7 +88,7 @@ def _stack(body: nn.Module) -> tuple[str, nn.ModuleList]:
 
 
 def _embedding_width(module: nn.Module) -> int:
-    return int(module.get_input_embeddings().weight.shape[1])  # type: ignore[operator, union-attr]
+    return int(module.get_input_embeddings().weight.shape[1])  # type: ignore[operator]
 
 
 def _block_taps(index: int, block: nn.Module, width: int, config: object) -> Iterator[tuple[Site, Tap]]:
@@ -118,9 +118,9 @@ def _linears(part: nn.Module) -> Iterator[tuple[str, nn.Module, int, int]]:
     """Name, module, inputs and outputs of every linear map (GPT-2's `Conv1D` stores its weight transposed)."""
     for name, child in part.named_modules():
         if hasattr(child, "in_features") and hasattr(child, "out_features"):
-            yield name, child, int(child.in_features), int(child.out_features)  # type: ignore[arg-type]
+            yield name, child, int(child.in_features), int(child.out_features)
         elif type(child).__name__ == "Conv1D":
-            inputs, outputs = child.weight.shape  # type: ignore[union-attr]
+            inputs, outputs = child.weight.shape
             yield name, child, int(inputs), int(outputs)
 
 

@@ -54,7 +54,13 @@ def pack(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def pad(
-    tokens: Sequence[Tokenized], rows: Sequence[int], *, pad_id: int, masked: bool, device: torch.device, left: bool = False
+    tokens: Sequence[Tokenized],
+    rows: Sequence[int],
+    *,
+    pad_id: int,
+    masked: bool,
+    device: torch.device,
+    left: bool = False,
 ) -> Batch:
     """The batch of `rows`, padded to its longest."""
     length = max(len(tokens[row].ids) for row in rows)

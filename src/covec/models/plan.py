@@ -23,12 +23,15 @@ from covec.models.positions import Layout, Position, mask
 class Plan:
     """One call: a layout for every row, on which side rows are padded, and each row's edits.
 
-    `edits` holds one tuple of edits a row, in the order in which they act; `token_ids` what was read, for observers.
+    `edits` holds one tuple of edits a row, in the order in which they act; `inputs` each row's index among the caller's
+    inputs, where they were reordered; `width` the columns of the first pass, where even the longest row is padded.
     """
 
     layouts: Sequence[Layout]
     padding: str = "right"
     edits: Sequence[tuple[Any, ...]] = ()
+    inputs: Sequence[int] = ()
+    width: int = 0
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)  # edits moved to a device, once a call
 
 
@@ -41,6 +44,7 @@ class Pass:
     start: int
     columns: int
     device: torch.device
+    ids: Tensor | None = None  # what is read [rows, columns]; None where the caller gave embeddings
     notes: dict[Any, Any] = field(default_factory=dict)  # what gates found earlier in this pass
     _masks: dict[Position, Tensor | None] = field(default_factory=dict)
 
@@ -63,7 +67,8 @@ class Pass:
     def _shift(self, row: int) -> int:
         if self.plan.padding == "right":
             return 0
-        return max(layout.length for layout in self.plan.layouts) - self.plan.layouts[row].length
+        width = self.plan.width or max(layout.length for layout in self.plan.layouts)
+        return width - self.plan.layouts[row].length
 
     def _select(self, position: Position) -> np.ndarray:
         indices = self.indices()
@@ -73,8 +78,8 @@ class Pass:
             known = mask(position, layout)
             inside = (indices[row] >= 0) & (indices[row] < layout.length)
             chosen[row, inside] = known[indices[row, inside]]
-            written = indices[row] >= layout.length
-            if self.plan.padding == "left" and written.any():  # on the right it is padding, on the left new text
+            written = indices[row] >= (layout.length if self.plan.padding == "left" else self.plan.width or np.inf)
+            if written.any():  # new text; on the right padding comes before it
                 chosen[row, written] = _writes(position, indices[row, written])
         return chosen
 

@@ -52,7 +52,9 @@ class Site:
         path, _, end = text.partition("@")
         if kind not in (*PLAIN, *BLOCKS, *HEADS) and _DOTTED.fullmatch(path) and end in ("", "in"):
             return cls("module", path=path, end=end or "out")
-        raise ModelError(f"{text!r} is not a site; write for example resid.12, attn.3, head.3.0, embed or features.7@in")
+        raise ModelError(
+            f"{text!r} is not a site; write for example resid.12, attn.3, head.3.0, embed or features.7@in"
+        )
 
 
 def select(patterns: str | Site | Iterable[str | Site], sites: Sequence[Site]) -> tuple[Site, ...]:

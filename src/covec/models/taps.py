@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,6 +14,10 @@ from torch.utils.hooks import RemovableHandle
 from covec.errors import ModelError
 
 Visit = Callable[[Tensor], Tensor | None]
+
+_lock = threading.Lock()
+_open: list[object] = []  # blocks that need uncompiled code, on all threads
+_stance: AbstractContextManager[Any] = nullcontext()
 
 
 def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
@@ -34,6 +41,29 @@ def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
         return None if changed is None else with_hidden(output, changed)
 
     return module.register_forward_hook(after)
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Within the block, compiled code runs as it was written: compiled before a hook came, it would pass it by."""
+    global _stance
+    if "torch._dynamo" not in sys.modules:  # nothing can have been compiled
+        yield
+        return
+    from torch.compiler import set_stance
+
+    with _lock:
+        if not _open:
+            _stance = set_stance("force_eager")
+            _stance.__enter__()
+        _open.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _open.pop()
+            if not _open:
+                _stance.__exit__(None, None, None)
 
 
 def hidden_of(output: Any) -> Tensor:

@@ -102,6 +102,16 @@ class TextModel:
             self.anatomy.tap(site)
         return sites
 
+    def check_settled(self) -> None:
+        """Refuse a module in training mode whose dropout would make activations random."""
+        drops = [
+            name
+            for name, value in self.config.to_dict().items()
+            if "drop" in name and isinstance(value, float) and value
+        ]
+        if self.module.training and drops:
+            raise ModelError(f"{self.name} is in training mode, where {drops[0]} is at work: call model.module.eval()")
+
     def describe(self) -> dict[str, Any]:
         """What a vector or report keeps of the model."""
         return {
@@ -125,9 +135,9 @@ class TextModel:
         """Activations of `inputs` at `sites`: see `covec.activations.capture.capture`."""
         return registry.resolve("activations.capture")(self, inputs, sites, position, **options)
 
-    def edit(self, *edits: Any) -> AbstractContextManager[Any]:
+    def edit(self, *edits: Any, force: bool = False) -> AbstractContextManager[Any]:
         """A scope in which `edits` act on every pass of this model: see `covec.edits.scope.edit`."""
-        return registry.resolve("edits.scope")(self, *edits)  # type: ignore[no-any-return]
+        return registry.resolve("edits.scope")(self, *edits, force=force)
 
     def generate(self, inputs: Any, **options: Any) -> Any:
         """Continuations of `inputs`, without the prompt: see `covec.edits.generation.generate`."""
@@ -137,9 +147,9 @@ class TextModel:
         """Scores of concept vectors on `inputs`: see `covec.detect`."""
         return registry.resolve("detect.detect")(self, vectors, inputs, **options)
 
-    def watch(self, *vectors: Any) -> AbstractContextManager[Any]:
+    def watch(self, *vectors: Any, force: bool = False) -> AbstractContextManager[Any]:
         """A scope that logs the score of `vectors` at every token read and written: see `covec.detect`."""
-        return registry.resolve("detect.watch")(self, *vectors)  # type: ignore[no-any-return]
+        return registry.resolve("detect.watch")(self, *vectors, force=force)
 
     def __repr__(self) -> str:
         return f"TextModel({self.name}: {self.blocks} blocks, width {self.width}, {self.dtype}, {self.device})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,8 @@ def tokenize(
         prompt, answer = len(ids), None
         if not isinstance(given, str) and given[-1]["role"] == "assistant":
             prompt, answer = _answer(text, _render(tokenizer, given[:-1], True), offsets, ids, special)
-        span = _token_span(offsets, spans[index]) if spans is not None and spans[index] is not None else None
+        shown = None if spans is None else spans[index]
+        span = None if shown is None else _token_span(offsets, shown)
         layout = Layout(np.isin(ids, list(special)), prompt, len(ids) - 1, answer, span)
         found.append(Tokenized(tuple(ids), tuple(offsets), layout, text))
     return found
@@ -93,10 +93,10 @@ def _render(tokenizer: Any, messages: Input, reply: bool) -> str:
     return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ends))
 
 
-def _encode(
-    tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]
-) -> list[tuple[list[int], list[Span]]]:
+def _encode(tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]) -> list[tuple[list[int], list[Span]]]:
     done: dict[int, tuple[list[int], list[Span]]] = {}
+    bos = tokenizer.bos_token_id
+    rendered = 0
     for chat in set(chats):
         rows = [index for index, value in enumerate(chats) if value is chat]
         batch = tokenizer(
@@ -107,21 +107,13 @@ def _encode(
             verbose=False,
         )
         for row, ids, offsets in zip(rows, batch["input_ids"], batch["offset_mapping"], strict=True):
-            done[row] = _without_second_bos(tokenizer, ids, offsets)
+            twice = bos is not None and list(ids[:2]) == [bos, bos]
+            done[row] = (ids[1:], offsets[1:]) if twice else (ids, offsets)
+            rendered += twice
+    if rendered:
+        already = "1 text already begins" if rendered == 1 else f"{rendered} texts already begin"
+        warnings.warn(f"{already} with {tokenizer.bos_token}: no second one was added", stacklevel=4)
     return [done[index] for index in range(len(texts))]
-
-
-def _without_second_bos(tokenizer: Any, ids: list[int], offsets: list[Span]) -> tuple[list[int], list[Span]]:
-    bos = tokenizer.bos_token_id
-    if bos is not None and list(ids[:2]) == [bos, bos]:
-        _warn_rendered(str(tokenizer.bos_token))
-        return ids[1:], offsets[1:]
-    return ids, offsets
-
-
-@lru_cache(maxsize=8)
-def _warn_rendered(bos: str) -> None:
-    warnings.warn(f"a text already begins with {bos}: no second one was added", stacklevel=4)
 
 
 def _answer(

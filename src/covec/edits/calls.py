@@ -1,0 +1,135 @@
+"""What belongs to one call of a model under edits, whoever makes it.
+
+A call that covec makes brings its plan. One that a user makes (`model.module(...)`, `model.module.generate(...)`) gets
+its plan here, from token ids and attention mask; it lasts for all passes of a generation and for the cache that a pass
+leaves behind. Blocks that are recomputed for their gradients run under the pass they belong to, and compiled code,
+which would not see hooks that came after it, runs as it was written while there are edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from torch import Tensor, nn
+
+from covec.errors import ModelError
+from covec.models.plan import Pass, Plan, current_pass, current_plan, edits_in_force, planned, set_pass
+from covec.models.positions import Layout
+from covec.models.taps import uncompiled
+from covec.models.text import TextModel
+from covec.models.tokens import special_ids
+
+_by_cache: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+
+
+def follow(model: TextModel) -> Callable[[], None]:
+    """Give every pass of `model` its plan, from now until the function that is returned is called."""
+    body, scope = model.anatomy.body, ExitStack()
+    before = body.register_forward_pre_hook(lambda _, args, kwargs: _begin(model, args, kwargs), with_kwargs=True)
+    after = body.register_forward_hook(lambda _, args, output: _end(output), always_call=True)
+    scope.callback(before.remove)
+    scope.callback(after.remove)
+    if hasattr(model.module, "generate"):
+        scope.callback(_instead(model.module, "generate", _generating(model)))
+    for part in body.modules():
+        if getattr(part, "gradient_checkpointing", False):
+            again = _recomputing(part._gradient_checkpointing_func)  # type: ignore[arg-type]
+            scope.callback(_instead(part, "_gradient_checkpointing_func", again))
+    scope.enter_context(uncompiled())
+    return scope.close
+
+
+def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Before a forward pass: find the plan it belongs to and where its columns start."""
+    ids = args[0] if args else kwargs.get("input_ids")
+    shown = kwargs["inputs_embeds"] if ids is None else ids
+    cache = _cache_of(kwargs)
+    start = int(cache.get_seq_length()) if cache is not None else 0
+    plan = current_plan()
+    if plan is None and (edits := edits_in_force(model.module)):
+        plan = _by_cache.get(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
+        if plan is None or any(row != edits for row in plan.edits):
+            raise ModelError("the cache was filled outside this scope, under other edits: begin the text inside it")
+    if plan is not None and cache is not None:
+        _by_cache[cache] = plan
+    set_pass(None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids))
+
+
+def _end(output: Any) -> None:
+    """After a forward pass: a cache that it made belongs to its plan."""
+    now = current_pass()
+    if now is not None and isinstance(output, Mapping) and (cache := _cache_of(output)) is not None:
+        _by_cache[cache] = now.plan
+    set_pass(None)
+
+
+def plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Any, ...]) -> Plan:
+    """The plan of a call that covec did not make: layouts from its ids [rows, tokens] or embeddings, and its mask."""
+    if mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2):
+        raise ModelError("edits find their tokens by an attention mask [rows, tokens]: give one of that shape, or none")
+    keep = np.ones(ids.shape[:2], dtype=bool) if mask is None else mask.bool().cpu().numpy()
+    special = np.isin(ids.cpu().numpy(), list(special_ids(model.tokenizer))) if ids.ndim == 2 else np.zeros_like(keep)
+    layouts = [Layout(special[row, kept], int(kept.sum()), int(kept.sum()) - 1) for row, kept in enumerate(keep)]
+    padding = "right" if (~keep[:, -1]).any() else "left"
+    return Plan(layouts, padding, [edits] * len(layouts), width=ids.shape[1])
+
+
+def _generating(model: TextModel) -> Callable[..., Any]:
+    original: Any = model.module.generate
+
+    @wraps(original)
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        with planned(current_plan() or _plan_of_generation(model, args, kwargs)):
+            return original(*args, **kwargs)
+
+    return generate
+
+
+def _plan_of_generation(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
+    """One plan for all passes of a user's own `generate`; None where its first pass tells as much."""
+    edits = edits_in_force(model.module)
+    ids = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
+    if not edits or not isinstance(ids, Tensor) or _cache_of(kwargs) is not None:
+        return None
+    mask, defaults = kwargs.get("attention_mask"), cast("Any", model.module.generation_config)
+    pad = kwargs.get("pad_token_id", defaults.pad_token_id)
+    if mask is None and pad is not None and pad != defaults.eos_token_id:
+        mask = (ids != pad).long()  # what transformers takes for granted
+    return plan_of(model, ids, mask, edits)
+
+
+def _recomputing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A checkpointing function whose recomputation, on whatever thread, runs under the pass of the first run."""
+
+    @wraps(original)
+    def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        now = current_pass()
+
+        def run(*inputs: Any, **named: Any) -> Any:
+            before = current_pass()
+            set_pass(now)
+            try:
+                return function(*inputs, **named)
+            finally:
+                set_pass(before)
+
+        return original(run, *args, **kwargs)
+
+    return checkpoint
+
+
+def _instead(owner: nn.Module, name: str, replacement: Any) -> Callable[[], None]:
+    """Put `replacement` on the object `owner`; the function returned takes it off again."""
+    had, old = name in vars(owner), vars(owner).get(name)
+    setattr(owner, name, replacement)
+    return lambda: setattr(owner, name, old) if had else delattr(owner, name)
+
+
+def _cache_of(named: Mapping[str, Any]) -> Any:
+    """The key-value cache among arguments or outputs, under its name in older and newer versions of transformers."""
+    return next((named[name] for name in ("cache", "past_key_values") if named.get(name) is not None), None)
