@@ -46,7 +46,8 @@ def check_contradictions(keys: Sequence[Any], labels: NDArray[np.bool_], places:
     if clashes:
         other, row = clashes[0]
         more = f", and of {len(clashes) - 1} more such texts" if len(clashes) > 1 else ""
-        same = f"has the text of {places[other].rpartition(', ')[2]} (but for case and punctuation)"
+        (file, _, _), (other_file, _, line) = (places[index].rpartition(", ") for index in (row, other))
+        same = f"has the text of {line if file == other_file else places[other]} (but for case and punctuation)"
         raise ExamplesError(f"{places[row]} {same} and the other label; remove one of them{more}")
 
 
@@ -93,7 +94,7 @@ def _check_text(value: Any, place: str) -> None:
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
         raise ExamplesError(f"{place}: the text is empty; fill it in, or remove the row")
     if not isinstance(value, str):
-        raise ExamplesError(f"{place}: the text is a {type(value).__name__}, not a string; name the column of texts")
+        raise ExamplesError(f"{place}: the text is of type {type(value).__name__}, not a string; name the column of texts")
     try:
         value.encode()
     except UnicodeEncodeError as error:
