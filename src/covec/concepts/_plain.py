@@ -39,6 +39,9 @@ def plain(value: Any, where: str, depth: int = DEPTH) -> Any:
         return float(value) if math.isfinite(value) else None
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**_DIGITS:
         raise CovecError(f"{where} holds an integer of more than {_DIGITS} digits")
+    if isinstance(value, Figure):
+        _text(value.how, where)
+        plain(value.n, where)
     if value is None or isinstance(value, bool | int | Figure):
         return value
     raise CovecError(f"{where} holds a {type(value).__name__}, which cannot be kept in a file; make it text or numbers")
@@ -78,7 +81,7 @@ def from_json(text: str | bytes, *, figures: bool = True) -> Any:
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise CovecError(f"{where} has a key that is not text: {value!r}"[:200])
+        raise CovecError(f"{where} holds {value!r}, where there must be text"[:200])
     try:
         value.encode()
     except UnicodeEncodeError:

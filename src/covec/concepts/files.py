@@ -27,9 +27,11 @@ from covec.writing import whole_file
 SCHEMA = (1, 0)  # major, minor
 KEY = "covec"  # the document's entry in the metadata of the safetensors header
 _DOCUMENT = ("schema", "sha256", "concepts")
+_OWN = tuple(name for name in FIELDS if name not in ("parts", "metadata"))  # fields kept under their own name
 _REQUIRED = ("name", "kind", "operation", "scale_from", "parts")  # what the numbers mean is never guessed
 _READS = ("direction", "write", "intercept", "scale")
 _TENSORS = (*_READS, "mean_positive", "mean_negative")
+_ENTRY = {"dtype", "shape", "data_offsets"}
 _LONGEST_HEADER = 32 * 2**20  # bytes; a hundred concepts with all that was tried need less than ten million
 
 
@@ -67,6 +69,8 @@ def read(path: str | Path) -> tuple[list[ConceptVector], dict[str, Any]]:
             return _parsed(file)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise FileError(f"{path} does not fit into memory") from error
     except (CovecError, ValueError, safetensors.SafetensorError) as error:
         reason = " ".join(str(error).split())[:300]
         raise FileError(f"{path} is no valid file of concept vectors: {reason}") from error
@@ -94,7 +98,7 @@ def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -
 
 
 def _entry(vector: ConceptVector) -> dict[str, Any]:
-    own = {name: getattr(vector, name) for name in FIELDS if name not in ("parts", "metadata")}
+    own = {name: getattr(vector, name) for name in _OWN}
     own |= {"read_position": str(vector.read_position), "write_position": str(vector.write_position)}
     return own | {"parts": [str(site) for site in vector.parts]} | vector.metadata
 
@@ -109,13 +113,16 @@ def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
     text = file.read(length)
     header = from_json(text.decode(), figures=False)
     document = _document(header)
-    if any(not isinstance(entry, dict) or entry.get("dtype") != "F32" for entry in header.values()):
-        raise FileError("a tensor is not float32")
+    for name, entry in header.items():
+        if not isinstance(entry, dict) or entry.keys() != _ENTRY or entry["dtype"] != "F32":
+            raise FileError(f"tensor {name[:100]!r} is not float32, or its entry is not {', '.join(sorted(_ENTRY))}")
     data = file.read()
     if hashlib.sha256(data).hexdigest() != document.get("sha256"):
         raise FileError("its numbers do not match their checksum: it is damaged")
     tensors = safetensors.torch.load(length.to_bytes(8, "little") + text + data)
     vectors = [_vector(index, entry, tensors) for index, entry in enumerate(document["concepts"])]
+    if len({vector.name for vector in vectors}) < len(vectors):
+        raise FileError("two of its concepts have one name")
     if tensors:
         raise FileError(f"tensor {min(tensors)[:100]!r} belongs to no part")
     unknown = {key: value for key, value in document.items() if key not in _DOCUMENT}
@@ -124,11 +131,11 @@ def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
 
 def _document(header: Any) -> dict[str, Any]:
     """The covec document, taken out of a safetensors header; its version is checked first of all."""
-    metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
-    text = metadata.get(KEY) if isinstance(metadata, dict) else None
-    if not isinstance(text, str):
+    found = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    metadata = found if isinstance(found, dict) else {}
+    if not all(isinstance(value, str) for value in metadata.values()) or KEY not in metadata:
         raise FileError(f"its metadata has no {KEY!r} entry, so it holds other tensors")
-    document = from_json(text)
+    document = from_json(metadata[KEY])
     schema = document.get("schema") if isinstance(document, dict) else None
     version = re.fullmatch(r"(\d{1,4})\.\d{1,4}", schema, re.ASCII) if isinstance(schema, str) else None
     if version is None:
@@ -159,8 +166,9 @@ def _vector(index: int, entry: Any, tensors: dict[str, Tensor]) -> ConceptVector
             parts[site] = Part(**found)
         else:
             raise FileError(f"concept {index} lacks tensors at {site}")
-    known = {name: entry[name] for name in FIELDS if name in entry and name != "parts"}
-    return ConceptVector(parts=parts, **known, metadata={key: entry[key] for key in entry if key not in FIELDS})
+    known = {name: entry[name] for name in _OWN if name in entry}
+    unknown = {key: value for key, value in entry.items() if key not in (*_OWN, "parts")}
+    return ConceptVector(parts=parts, **known, metadata=unknown)
 
 
 def _site(text: Any) -> Site:

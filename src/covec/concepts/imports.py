@@ -45,17 +45,8 @@ def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
     if not path.is_file():
         raise FileError(f"there is no file {path}")
     try:
-        reader = _Reader(path)
-        if _text(reader, "general.architecture") != "controlvector":
-            raise FileError("its architecture is not controlvector")
-        parts = dict(_part(tensor) for tensor in reader.tensors if np.any(tensor.data))
-        return ConceptVector(
-            name or _text(reader, "general.name") or path.stem,
-            parts,
-            scale_from="native",
-            method="imported",
-            model={"model_type": _text(reader, "controlvector.model_hint")},
-        )
+        with np.errstate(all="ignore"):  # a damaged file overflows the library's arithmetic before it is refused
+            return _vector(_Reader(path), name or path.stem, named=name is not None)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except (CovecError, ValueError, IndexError, KeyError, OverflowError, TypeError) as error:
@@ -63,8 +54,20 @@ def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
         raise FileError(f"{path} is no valid control vector: {reason}") from error
 
 
+def _vector(reader: GGUFReader, name: str, named: bool) -> ConceptVector:
+    if _text(reader, "general.architecture") != "controlvector":
+        raise FileError("its architecture is not controlvector")
+    return ConceptVector(
+        name if named else _text(reader, "general.name") or name,
+        dict(_part(tensor) for tensor in reader.tensors if np.any(tensor.data)),
+        scale_from="native",
+        method="imported",
+        model={"model_type": _text(reader, "controlvector.model_hint")},
+    )
+
+
 def _part(tensor: Any) -> tuple[Site, Part]:
-    block = re.fullmatch(r"direction\.(\d{1,5})", tensor.name, re.ASCII)
+    block = re.fullmatch(r"direction\.(0|[1-9]\d{0,4})", tensor.name, re.ASCII)
     if block is None or tensor.tensor_type != GGMLQuantizationType.F32 or tensor.data.ndim != 1:
         raise FileError(f"tensor {tensor.name[:50]!r} is not a float32 direction of a block")
     write = torch.from_numpy(np.array(tensor.data, dtype=np.float32))[None]

@@ -149,21 +149,22 @@ class ConceptVector:
         CovecError
             The direction is zero, or does not point to more of the concept.
         """
-        length = torch.as_tensor(direction).double().norm()
+        unit = torch.as_tensor(direction).detach().cpu().double()
+        length = unit.norm()
         if not bool(length > 0):
             raise CovecError(f"the direction of {name!r} is zero or not finite: the classes do not differ at {site}")
-        unit = _rounded(torch.as_tensor(direction).double() / length)
-        means = [_rounded(mean) for mean in (mean_positive, mean_negative) if mean is not None]
+        rows = _rounded(
+            name, direction=unit / length, write=write, mean_positive=mean_positive, mean_negative=mean_negative
+        )
+        unit, means = rows["direction"], [rows[key] for key in ("mean_positive", "mean_negative") if key in rows]
         if write is not None:
-            shift = _rounded(write)
+            shift = rows["write"]
         elif len(means) == 2:
             shift = means[0] - means[1]
         elif scale is not None:
             shift = scale * unit
         else:
             raise CovecError(f"{name!r} has no class means: give the scale of its direction, and scale_from")
-        if any(row.shape != unit.shape or row.ndim != 1 for row in (shift, *means)):
-            raise CovecError(f"direction, write and class means of {name!r} are not all vectors of one length")
         if intercept is None:
             intercept = -float(unit @ (means[0] + means[1])) / 2 if len(means) == 2 else 0.0
         part = Part(
@@ -330,6 +331,9 @@ class ConceptVector:
 FIELDS = tuple(field.name for field in dataclasses.fields(ConceptVector))
 
 
-def _rounded(row: Any) -> Float[Tensor, "d"]:
-    """`row` rounded to float32, as it will be kept, in float64 for the arithmetic before that."""
-    return torch.as_tensor(row).detach().to("cpu", torch.float32).double()
+def _rounded(name: str, **given: Any) -> dict[str, Float[Tensor, "d"]]:
+    """The rows that are given, rounded to float32 as they will be kept, in float64 for the arithmetic before that."""
+    tensors = {key: torch.as_tensor(row).detach() for key, row in given.items() if row is not None}
+    if len({row.shape for row in tensors.values()}) > 1 or tensors["direction"].ndim != 1:
+        raise CovecError(f"{', '.join(tensors)} of {name!r} must be vectors of one length")
+    return {key: row.to("cpu", torch.float32).double() for key, row in tensors.items()}
