@@ -1,0 +1,12 @@
+"""Detect: where texts have a concept, token by token, in single texts, in corpora and while a model writes.
+
+A method of this room is an aggregator: it makes one score a text of the scores of its tokens, and knows from which
+score on the concept counts as present. A study chooses one on validation and keeps it in the vector.
+"""
+
+from covec.detect._aggregator import Aggregator as Aggregator
+from covec.detect._calibrate import calibrate as calibrate
+from covec.detect._corpus import detect_file as detect_file
+from covec.detect._detect import Detection as Detection
+from covec.detect._detect import detect as detect
+from covec.detect._watch import watch as watch

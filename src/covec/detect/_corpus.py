@@ -1,0 +1,235 @@
+"""Detection in corpora: streamed from one file to another, and taken up again where a run was interrupted.
+
+Beside the output stands a folder of finished shards, `OUT.parts`, until all are there. Its ledger says what they were
+made from; a run goes on only with the same vectors, model and corpus.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covec.concepts.vector import ConceptVector
+from covec.detect import _stream
+from covec.detect._detect import Detection, detect_tokens
+from covec.detect._scores import Readers, Vectors, listed
+from covec.errors import ExamplesError, FileError
+from covec.models.batching import TOKEN_BUDGET
+from covec.models.text import TextModel
+from covec.models.tokens import Input, Tokenized
+from covec.progress import Progress, silent
+from covec.writing import whole_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHARD_ROWS = 4096
+SHARD_CHARACTERS = 1 << 20  # so that long texts do not fill the memory
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What was written: the file, the number of texts, and in how many of them each concept was found."""
+
+    path: Path
+    rows: int
+    fires: dict[str, int]
+    resumed: int  # texts that an interrupted run had done before
+
+
+def detect_file(
+    model: TextModel,
+    vectors: Vectors,
+    path: str | Path,
+    out: str | Path,
+    *,
+    text_column: str | None = None,
+    keep_text: bool = True,
+    batch_tokens: int = TOKEN_BUDGET,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Corpus:
+    """Look for concepts in every text of the corpus at `path` and write a Parquet file `out`.
+
+    It has one row a text and concept, texts in the order of the corpus: `row` (from 0), `concept`, `text` (with
+    `keep_text`), `score`, `probability`, `fires`, and the content token of the highest score: `token`, its characters
+    `start` and `end`, `token_score`. The memory needed does not grow with the corpus. A run that is killed goes on
+    where it was when it is started again; no row is repeated or lost.
+
+    Parameters
+    ----------
+    path
+        `.jsonl`, `.csv`, `.tsv`, `.parquet`, or `.txt` with one text a line.
+    text_column
+        Column of the texts; `text` or `messages` unless given.
+
+    Raises
+    ------
+    CovecError
+        Before any work: the corpus has a row that is no text, a vector does not fit the model, `out` cannot be written
+        or was begun from something else. Later: a text is longer than the model's context.
+    """
+    path, out, chosen = Path(path), Path(out), listed(vectors)
+    readers = Readers.of(model, chosen, force=force)
+    if out.is_dir():
+        raise FileError(f"{out} is a folder; name a file to write")
+    total = _stream.count(path, text_column)
+    with _ledger(out, _identity(model, chosen, path, text_column, keep_text)) as parts:
+        resumed = done = _finished(parts)
+        with progress(f"reading {total} texts", total) as bar:
+            bar.advance(done)
+            for texts in _chunks(_stream.texts(path, text_column), done):
+                found = detect_tokens(model, chosen, readers, _tokenized(model, texts, done), batch_tokens=batch_tokens)
+                _write_shard(parts, found, done, len(texts), len(chosen), keep_text)
+                done += len(texts)
+                bar.advance(len(texts))
+        with whole_file(out) as draft:
+            fires = _join(parts, draft, keep_text)
+    shutil.rmtree(parts)
+    return Corpus(out, total, {vector.name: fires.get(vector.name, 0) for vector in chosen}, resumed)
+
+
+def _tokenized(model: TextModel, texts: Sequence[Input], first: int) -> list[Tokenized]:
+    try:
+        return model.tokenize(texts)
+    except ExamplesError as error:
+        raise ExamplesError(f"in the part of the corpus that follows row {first}: {error}") from error
+
+
+def _chunks(texts: Iterator[Input], skip: int) -> Iterator[list[Input]]:
+    """The texts that a shard holds, those after the first `skip`."""
+    chunk: list[Input] = []
+    size = 0
+    for text in islice(texts, skip, None):
+        chunk.append(text)
+        size += len(str(text))
+        if len(chunk) == SHARD_ROWS or size >= SHARD_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _identity(
+    model: TextModel, vectors: Sequence[ConceptVector], path: Path, column: str | None, keep_text: bool
+) -> dict[str, Any]:
+    """What the shards depend on, by the words that an error names it with."""
+    made_of = hashlib.sha256()
+    for vector in vectors:
+        rule = [vector.name, vector.aggregator, vector.threshold, vector.calibration]
+        made_of.update(json.dumps(rule).encode())
+        for site, part in vector.parts.items():
+            made_of.update(str(site).encode())
+            for tensor in part.tensors().values():
+                made_of.update(tensor.numpy().tobytes())
+    return {
+        "corpus": _stream.digest(path),
+        "text column": column,
+        "vectors": made_of.hexdigest(),
+        "model": model.fingerprint,
+        "dtype": str(model.dtype),
+        "choice of columns": keep_text,
+    }
+
+
+@contextmanager
+def _ledger(out: Path, identity: dict[str, Any]) -> Iterator[Path]:
+    """The folder of shards for `out`, in this process's hands; refused where it was begun from something else."""
+    from filelock import FileLock, Timeout
+
+    parts = out.with_name(out.name + ".parts")
+    missing = [folder for folder in (parts, *parts.parents) if not folder.exists()]
+    try:
+        parts.mkdir(parents=True, exist_ok=True)
+        with FileLock(parts / "lock", timeout=0):
+            ledger = parts / "ledger.json"
+            if not ledger.exists():
+                with whole_file(ledger) as draft:
+                    draft.write_text(json.dumps(identity, indent=2), encoding="utf-8")
+            known = json.loads(ledger.read_text(encoding="utf-8"))
+            if other := [name for name in identity if known.get(name) != identity[name]]:
+                raise FileError(f"the {other[0]} changed since {parts} was begun: delete it, or write to another file")
+            yield parts
+    except Timeout:
+        raise FileError(f"another run is writing to {parts}: wait for it, or write to another file") from None
+    except PermissionError as error:
+        raise FileError(f"cannot write {out}: {error.strerror}; choose another place") from error
+    except ExamplesError:  # once mended, the corpus is another one
+        shutil.rmtree((missing or [parts])[-1])
+        raise
+
+
+def _shards(parts: Path) -> list[Path]:
+    return sorted(parts.glob("*.parquet"))
+
+
+def _finished(parts: Path) -> int:
+    """Number of texts in finished shards, whose names say which rows they hold."""
+    done = 0
+    for shard in _shards(parts):
+        first, end = map(int, shard.stem.split("-"))
+        if first != done:
+            raise FileError(f"{parts} lacks the shard that begins with row {done}: delete the folder and begin anew")
+        done = end
+    return done
+
+
+def _schema(keep_text: bool) -> pa.Schema:
+    import pyarrow as pa
+
+    fields = {
+        "row": pa.int64(), "concept": pa.string(), "text": pa.string(), "score": pa.float64(),
+        "probability": pa.float64(), "fires": pa.bool_(), "token": pa.string(), "start": pa.int64(), "end": pa.int64(),
+        "token_score": pa.float64(),
+    }  # fmt: skip
+    return pa.schema([(name, kind) for name, kind in fields.items() if keep_text or name != "text"])
+
+
+def _write_shard(
+    parts: Path, found: Sequence[Detection], first: int, texts: int, concepts: int, keep_text: bool
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [_row(detection, first + index // concepts) for index, detection in enumerate(found)]
+    with whole_file(parts / f"{first:012d}-{first + texts:012d}.parquet") as draft:
+        pq.write_table(pa.Table.from_pylist(rows, schema=_schema(keep_text)), draft)
+
+
+def _row(detection: Detection, row: int) -> dict[str, Any]:
+    scored = [token for token in detection.tokens if token.score is not None]
+    top = max(scored, key=lambda token: token.score or 0.0, default=None)
+    return {
+        "row": row,
+        "concept": detection.concept,
+        "text": detection.text,
+        "score": detection.score,
+        "probability": detection.probability,
+        "fires": detection.fires,
+        "token": top and top.token,
+        "start": top and top.start,
+        "end": top and top.end,
+        "token_score": top and top.score,
+    }
+
+
+def _join(parts: Path, draft: Path, keep_text: bool) -> dict[str, int]:
+    """All shards in one file, a row group each; counts where each concept fires."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    fires: dict[str, int] = {}
+    with pq.ParquetWriter(draft, _schema(keep_text)) as writer:
+        for shard in _shards(parts):
+            table = pq.read_table(shard)
+            writer.write_table(table)
+            for entry in pc.value_counts(table.filter(table["fires"])["concept"]).to_pylist():
+                fires[entry["values"]] = fires.get(entry["values"], 0) + entry["counts"]
+    return fires

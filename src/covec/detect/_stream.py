@@ -1,0 +1,140 @@
+"""Corpora a row at a time: texts from files that need not fit in memory."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from covec.errors import ExamplesError
+from covec.models.tokens import Input
+
+Rows = Iterator[tuple[str, Any]]  # where it stands, and what stands there
+
+_COLUMNS = ("text", "messages")
+
+
+def texts(path: Path, column: str | None = None) -> Iterator[Input]:
+    """The texts (or chats) of a corpus, one a row: `.jsonl`, `.csv`, `.tsv`, `.parquet`, or `.txt` with one a line.
+
+    Parameters
+    ----------
+    column
+        Where the texts stand; `text` or `messages` unless given. Blank lines are no rows.
+
+    Raises
+    ------
+    ExamplesError
+        At the first row that is no text, and where the file cannot be read; it names the line or row.
+    """
+    for place, value in _reader(path)(path, column):
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+            raise ExamplesError(f"{place}: the text is empty; fill it in, or remove the row")
+        yield value
+
+
+def count(path: Path, column: str | None = None) -> int:
+    """Number of rows; reading them all finds what is wrong before any work."""
+    rows = sum(1 for _ in texts(path, column))
+    if not rows:
+        raise ExamplesError(f"{path} has no rows; add texts")
+    return rows
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of the file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _reader(path: Path) -> Callable[[Path, str | None], Rows]:
+    readers: dict[str, Callable[[Path, str | None], Rows]] = {
+        ".jsonl": _objects, ".ndjson": _objects, ".csv": _cells, ".tsv": _cells, ".tab": _cells,
+        ".parquet": _parquet, ".txt": _plain,
+    }  # fmt: skip
+    if path.suffix.lower() not in readers:
+        raise ExamplesError(f"{path}: a corpus is a file ending in {', '.join(readers)}")
+    if not path.is_file():
+        raise ExamplesError(f"no file {path}; check the path")
+    return readers[path.suffix.lower()]
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise ExamplesError(f"{path}, line {number} is not UTF-8; save the file as UTF-8") from None
+            if text.strip():
+                yield f"{path}, line {number}", text.rstrip("\r\n")
+
+
+def _plain(path: Path, column: str | None) -> Rows:
+    if column is not None:
+        raise ExamplesError(f"{path} has no columns: every line is a text; leave the text column out")
+    yield from _lines(path)
+
+
+def _objects(path: Path, column: str | None) -> Rows:
+    for place, line in _lines(path):
+        try:
+            row = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            raise ExamplesError(f"{place} is not JSON; mend it, or write the file whole again") from None
+        if not isinstance(row, dict):
+            raise ExamplesError(f'{place} is not an object; write rows as {{"text": "..."}}')
+        yield place, row[_column(place, list(row), column)]
+
+
+def _cells(path: Path, column: str | None) -> Rows:
+    """Comma-separated with quotes, or tab-separated where quotes mean themselves."""
+    tabs = path.suffix.lower() != ".csv"
+    form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, **form)
+            names = next(reader, None)
+            if names is None:
+                raise ExamplesError(f"{path} is empty; add a header and texts")
+            index = names.index(_column(str(path), names, column))
+            for cells in reader:
+                if not cells:
+                    continue
+                place = f"{path}, line {reader.line_num}"
+                if len(cells) != len(names):
+                    raise ExamplesError(f"{place}: {len(cells)} fields where the header has {len(names)}; mend the row")
+                yield place, cells[index]
+    except csv.Error as error:
+        raise ExamplesError(
+            f"{path}, line {reader.line_num}: {error}; mend it, or write the file whole again"
+        ) from None
+    except UnicodeDecodeError:
+        raise ExamplesError(f"{path} is not UTF-8; save it as UTF-8") from None
+
+
+def _parquet(path: Path, column: str | None) -> Rows:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            name = _column(str(path), file.schema_arrow.names, column)
+            row = 0
+            for batch in file.iter_batches(1024, columns=[name]):
+                for value in batch.column(0).to_pylist():
+                    row += 1
+                    yield f"{path}, row {row}", value
+    except (pa.ArrowException, OSError) as error:
+        raise ExamplesError(f"{path} is no Parquet file, or is cut short ({str(error).splitlines()[0]})") from None
+
+
+def _column(place: str, names: list[str], wanted: str | None) -> str:
+    found = next((name for name in ((wanted,) if wanted else _COLUMNS) if name in names), None)
+    if found is None:
+        listed = ", ".join(map(repr, names[:10])) or "none"
+        raise ExamplesError(f"{place}: no column {wanted or 'text'!r}, of {listed}; name one with --text-column")
+    return found
