@@ -7,6 +7,7 @@ import random
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import safetensors
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from concepts.hostile.cases import CASES, CONCEPT, GOOD, TENSORS, built, concept, document, framed, named, packed, text
 from concepts.made import direction, part, vectors
 from covec.concepts import files
+from covec.concepts._fields import KINDS, OPERATIONS, SCALES_FROM
 from covec.concepts.bank import Bank, load_bank, load_vector
 from covec.concepts.vector import ConceptVector
 from covec.errors import FileError
@@ -71,6 +73,26 @@ def test_the_safetensors_library_reads_it(tmp_path):
         assert json.loads(file.metadata()["covec"])["schema"] == "1.0"
         assert torch.equal(file.get_tensor("0/resid.14/write")[0], vector.write)
         assert set(file.keys()) == {f"0/resid.14/{name}" for name in vector.parts[vector.site].tensors()}
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_specification_is_read(tmp_path):
+    example = json.loads(PAGE.partition("```json")[2].partition("```")[0])
+    assert example.keys() == document(b"").keys()
+    (concept_,) = example["concepts"]
+    (tmp_path / "v.safetensors").write_bytes(built([concept_], named(TENSORS, "resid.14")))
+    vector = load_vector(tmp_path / "v.safetensors")
+    assert vector.figures == {"auroc": Figure(0.91, 0.86, 0.95, 0.52, 180, "DeLong")}
+    vector.save(tmp_path / "w.safetensors")
+    written = json.loads(header((tmp_path / "w.safetensors").read_bytes())["__metadata__"]["covec"])
+    assert written["concepts"] == [concept_]
+
+
+@pytest.mark.parametrize("known", [KINDS, OPERATIONS, SCALES_FROM])
+def test_the_specification_names_all_kinds_operations_and_scales(known):
+    assert ", ".join(f"`{name}`" for name in known) in PAGE
 
 
 @pytest.mark.parametrize("kind", ["prefix", "weights"])

@@ -10,6 +10,7 @@ from covec.concepts._plain import plain
 from covec.concepts.part import Part
 from covec.errors import CovecError
 from covec.models.positions import Position
+from covec.models.sites import Site
 
 READING_KINDS = ("direction", "subspace")
 WRITING_KINDS = ("prefix", "weights")
@@ -43,6 +44,16 @@ def position(value: Any) -> Position:
     if not isinstance(value, Position | str) or len(str(value)) > 100:
         raise CovecError(f"{str(value)[:50]!r} is not a position; write for example last, mean or content/max")
     return Position.parse(value)
+
+
+def site(value: Any) -> Site:
+    """An address, or its canonical string."""
+    text = str(value) if isinstance(value, Site | str) else ""
+    if not 0 < len(text) <= 200 or str(found := Site.parse(text)) != text:
+        raise CovecError(
+            f"{str(value)[:50]!r} is not the address of a site; write for example resid.12 or features.7@in"
+        )
+    return found
 
 
 def number(value: Any, what: str) -> float:
@@ -85,8 +96,8 @@ def documents(value: Any, what: str) -> list[dict[str, Any]]:
     return [document(item, what) for item in value]
 
 
-def part(value: Any, kind: str, scale_from: str) -> Part:
-    """A part that a vector of this kind can have; where there are class means, positive means more of the concept."""
+def part(value: Any, kind: str, scale_from: str) -> None:
+    """Refuse a part that a vector of this kind cannot have, or that points to less of the concept."""
     if not isinstance(value, Part):
         raise CovecError("it is not a Part")
     if value.reads != (kind in READING_KINDS):
@@ -99,4 +110,3 @@ def part(value: Any, kind: str, scale_from: str) -> Part:
         gap = value.direction.double() @ (value.mean_positive.double() - value.mean_negative.double())
         if kind == "direction" and float(gap) <= 0:
             raise CovecError("it points from having the concept to lacking it")
-    return value

@@ -155,7 +155,7 @@ def _vector(index: int, entry: Any, tensors: dict[str, Tensor]) -> ConceptVector
         raise FileError(f"concept {index} lacks {missing[0]!r}")
     parts: dict[Site, Part] = {}
     for text in entry["parts"]:
-        site = _site(text)
+        site = checked.site(text)
         if site in parts:
             raise FileError(f"concept {index} has two parts at {site}")
         keys = {name: f"{index}/{site}/{name}" for name in _TENSORS}
@@ -169,12 +169,6 @@ def _vector(index: int, entry: Any, tensors: dict[str, Tensor]) -> ConceptVector
     known = {name: entry[name] for name in _OWN if name in entry}
     unknown = {key: value for key, value in entry.items() if key not in (*_OWN, "parts")}
     return ConceptVector(parts=parts, **known, metadata=unknown)
-
-
-def _site(text: Any) -> Site:
-    if not isinstance(text, str) or len(text) > 200 or str(site := Site.parse(text)) != text:
-        raise FileError(f"{str(text)[:50]!r} is not the address of a site")
-    return site
 
 
 def _split(serialised: bytes) -> tuple[bytes, bytes]:

@@ -226,11 +226,11 @@ class ConceptVector:
         return torch.sigmoid(slope * torch.as_tensor(scores).float() + offset)
 
     def add(self, strength: float = 1.0, **where: Any) -> Any:
-        """Edits that add `strength` times `write`; `where` takes `position`, `gate` and `sites`, here and below."""
+        """Edits that add `strength` times `write`; `where`, here and below: `position` and `gate`."""
         return resolve("edits.add")(self, strength, **where)
 
     def ablate(self, to: str = "midpoint", **where: Any) -> Any:
-        """Edits that set its coordinates to the class midpoint, or with `to="zero"` project them out."""
+        """Edits that set its coordinates to the class midpoint, or with `to="zero"` to 0 (also at other `sites`)."""
         return resolve("edits.ablate")(self, to=to, **where)
 
     def set_coordinate(self, score: float, **where: Any) -> Any:
@@ -238,7 +238,7 @@ class ConceptVector:
         return resolve("edits.set_coordinate")(self, score, **where)
 
     def to_probability(self, probability: float, **where: Any) -> Any:
-        """Edits that move activations the least way to this calibrated probability."""
+        """Edits that bring the calibrated probability below `probability` (`below=False`: above it), and no further."""
         return resolve("edits.to_probability")(self, probability, **where)
 
     def check_model(self, description: Mapping[str, Any], *, force: bool = False) -> None:
@@ -319,10 +319,12 @@ class ConceptVector:
     def _checked_parts(self) -> dict[Site, Part]:
         if not isinstance(self.parts, Mapping) or not self.parts:
             raise CovecError(f"{self.name!r} has no parts: give {{site: Part(...)}}")
-        parts = {}
-        for site, part in self.parts.items():
+        parts = {checked.site(site): part for site, part in self.parts.items()}
+        if len(parts) < len(self.parts):
+            raise CovecError(f"{self.name!r} has two parts at one site")
+        for site, part in parts.items():
             try:
-                parts[Site.parse(site)] = checked.part(part, self.kind, self.scale_from)
+                checked.part(part, self.kind, self.scale_from)
             except CovecError as error:
                 raise CovecError(f"the part of {self.name!r} at {site}: {error}") from None
         return parts
