@@ -1,5 +1,76 @@
-"""To come."""
+"""`covec detect`: where texts have a concept, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from covec.cli import _options as options
+from covec.cli._output import show, working
+from covec.cli._progress import bars
+from covec.cli._vectors import load_model
+from covec.errors import CovecError
+
+if TYPE_CHECKING:
+    from covec.concepts.vector import ConceptVector
+    from covec.models.text import TextModel
 
 
-def detect() -> None:
-    """To come."""
+def detect(
+    vector: options.Vector,
+    model: options.VectorModel = None,
+    text: Annotated[list[str] | None, typer.Option(help="A text to look at; repeatable.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A corpus: .jsonl, .csv, .tsv, .parquet, or .txt with one text a line.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the corpus' scores to this Parquet file; an interrupted run goes on when run again."),
+    ] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of the texts, where it is not `text`.")] = None,
+    concept: options.Concept = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    batch_tokens: options.BatchTokens = 512,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Score texts for concepts: the text, its probability, and every token."""
+    if bool(text) == (file is not None):
+        raise CovecError("give texts with --text or a corpus with --file, one of the two")
+    if out is not None and file is None:
+        raise CovecError("--out is for a corpus; give it with --file, or leave --out out")
+    if text_column is not None and file is None:
+        raise CovecError("--text-column is for a corpus; give it with --file, or leave it out")
+    if not all(given.strip() for given in text or ()):
+        raise CovecError("a text is empty; write something after --text")
+    with working():
+        import covec
+        from covec.cli import _colour
+        from covec.detect._stream import texts
+
+        chosen = [covec.load_vector(vector, concept)] if concept else [*covec.load_bank(vector).values()]
+        loaded = load_model(model, chosen[0], device=device, dtype=dtype, force=force)
+        settings: dict[str, Any] = {"batch_tokens": batch_tokens, "force": force, "progress": bars()}
+        if file is not None and out is not None:
+            document, lines = _corpus(loaded, chosen, file, out, text_column, settings)
+        else:
+            inputs = list(texts(file, text_column)) if file is not None else text
+            found = loaded.detect(chosen, inputs, **settings)
+            document, lines = found.to_json(), map(_colour.line, found)
+    show(document, json, lambda: "\n".join(lines))
+
+
+def _corpus(
+    model: TextModel, vectors: list[ConceptVector], file: Path, out: Path, column: str | None, settings: dict[str, Any]
+) -> tuple[dict[str, Any], Iterator[str]]:
+    """The document of a corpus whose scores were written to `out`, and the lines that show it."""
+    from covec.detect import detect_file
+
+    corpus = detect_file(model, vectors, file, out, text_column=column, **settings)
+    document = {"path": str(out), "rows": corpus.rows, "fires": corpus.fires, "resumed": corpus.resumed}
+    lines = [f"{name} fires in {count} of {corpus.rows} texts" for name, count in corpus.fires.items()]
+    return document, iter([*lines, f"written to {out}"])

@@ -1,0 +1,35 @@
+"""Texts with coloured tokens in the terminal: more of a concept is warm, less is cold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covec.detect import Detection
+
+WARM, COLD = (255, 150, 40), (90, 160, 255)
+FAINT = 0.15  # scores nearer to 0 get no colour
+
+
+def line(found: Detection) -> str:
+    """What a vector says of a text, and the text with its tokens coloured where stdout is a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text(found.text)
+    for token in found.tokens:
+        if token.score is not None and abs(token.score) > FAINT:
+            text.stylize(_style(token.score), token.start, token.end)
+    chance = "" if found.probability is None else f"  {found.probability:4.0%}"
+    head = Text(f"{found.concept}  {found.score:+.2f}{chance}  {'yes' if found.fires else 'no ':<3}  ")
+    console = Console(soft_wrap=True, highlight=False)
+    with console.capture() as captured:
+        console.print(head + text)
+    return captured.get().rstrip("\n")
+
+
+def _style(score: float) -> str:
+    """Black on a tint that is full at a score of 1."""
+    strength = min(1.0, abs(score))
+    tint = (round(255 + (channel - 255) * strength) for channel in (WARM if score > 0 else COLD))
+    return f"black on rgb({','.join(map(str, tint))})"

@@ -1,0 +1,84 @@
+"""`covec detect`: what the Python API says, in one document, one table or one Parquet file."""
+
+import json
+
+import pytest
+
+TEXTS = ("The hotel was clean.", "Water boils at 100 degrees.")
+
+
+def words(texts=TEXTS):
+    return [word for text in texts for word in ("--text", text)]
+
+
+def test_texts_are_scored_token_by_token(run, model, vector, vector_file):
+    results = run("detect", vector_file, "--model", "tiny", *words(), "--json").document["results"]
+    assert results == json.loads(json.dumps(model.detect(vector, list(TEXTS)).to_json()))["results"]
+    assert [row["text"] for row in results] == list(TEXTS)
+    for row in results:
+        assert all(row["text"][token["start"] : token["end"]] == token["token"] for token in row["tokens"][1:])
+
+
+def test_a_bank_is_read_whole_or_by_concept(run, model, bank_file):
+    both = run("detect", bank_file, *words(), "--json").document["results"]
+    assert [row["concept"] for row in both] == ["warmth", "cold"] * 2
+    one = run("detect", bank_file, *words(), "--concept", "cold", "--json").document["results"]
+    assert [row["concept"] for row in one] == ["cold"] * 2
+    assert [row["score"] for row in one] == pytest.approx([row["score"] for row in both[1::2]], abs=1e-5)
+
+
+def test_without_json_a_line_a_text(run, model, vector_file):
+    lines = run("detect", vector_file, *words()).out.splitlines()
+    assert [line.startswith("warmth") and line.endswith(text) for line, text in zip(lines, TEXTS, strict=True)] == [
+        True
+    ] * 2
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"said": text}) + "\n" for text in TEXTS * 3))
+    return path
+
+
+def test_a_corpus_goes_to_parquet(run, model, bank_file, corpus, tmp_path):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "scores.parquet"
+    ran = run("detect", bank_file, "--file", corpus, "--text-column", "said", "--out", out, "--json")
+    assert (ran.document["path"], ran.document["rows"], ran.document["resumed"]) == (str(out), 6, 0)
+    table = pq.read_table(out).to_pydict()
+    assert table["row"] == [row for row in range(6) for _ in range(2)]
+    assert sum(table["fires"]) == sum(ran.document["fires"].values())
+
+
+def test_a_corpus_without_out_is_printed(run, model, vector_file, corpus):
+    results = run("detect", vector_file, "--file", corpus, "--text-column", "said", "--json").document["results"]
+    assert [row["text"] for row in results] == list(TEXTS * 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--text or a corpus with --file"),
+        (["--text", "a", "--file", "b.txt"], "--text or a corpus with --file"),
+        (["--text", "a", "--out", "b.parquet"], "--out is for a corpus"),
+        (["--text", "a", "--text-column", "b"], "--text-column is for a corpus"),
+        (["--file", "missing.txt"], "missing.txt"),
+        (["--text", ""], "empty"),
+        (["--text", "water " * 200], "128"),
+        (["--text", "a", "--batch-tokens", "0"], "--batch-tokens"),
+        (["--text", "a", "--concept", "hot"], "no concept 'hot'"),
+    ],
+)
+def test_bad_input_is_one_line(run, model, vector_file, arguments, said):
+    ran = run("detect", vector_file, *arguments)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert said in ran.err
+
+
+def test_a_place_that_cannot_be_written_is_refused(run, model, vector_file, corpus, tmp_path):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "scores.parquet"
+    ran = run("detect", vector_file, "--file", corpus, "--text-column", "said", "--out", out)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)

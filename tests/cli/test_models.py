@@ -1,0 +1,42 @@
+"""`covec models`: embedded ones and those of the Hugging Face cache."""
+
+import huggingface_hub
+import pytest
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """An empty Hugging Face cache."""
+    scan = huggingface_hub.scan_cache_dir
+    monkeypatch.setattr(huggingface_hub, "scan_cache_dir", lambda: scan(tmp_path))
+    return tmp_path
+
+
+def put(hub, repo, *names):
+    folder = hub / f"models--{repo.replace('/', '--')}"
+    snapshot = folder / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    for name in names:
+        (snapshot / name).write_bytes(b"1234")
+
+
+def test_the_embedded_model_is_listed(run, hub):
+    (row,) = run("models", "--json").document
+    assert (row["name"], row["source"]) == ("smollm2-135m", "embedded")
+    assert "smollm2-135m" in run("models").out
+
+
+def test_models_of_the_hub_are_listed(run, hub):
+    put(hub, "someone/whole", "config.json", "model.safetensors")
+    put(hub, "someone/part", "config.json")
+    put(hub, "someone/other", "readme.md")
+    rows = {row["name"]: row["ready"] for row in run("models", "--json").document if row["source"] == "hub"}
+    assert rows == {"someone/whole": True, "someone/part": False}
+
+
+def test_without_a_hub_cache_there_is_no_fault(run, monkeypatch, tmp_path):
+    scan = huggingface_hub.scan_cache_dir
+    monkeypatch.setattr(huggingface_hub, "scan_cache_dir", lambda: scan(tmp_path / "missing"))
+    assert len(run("models", "--json").document) == 1
