@@ -159,7 +159,7 @@ def _ledger(out: Path, identity: dict[str, Any]) -> Iterator[Path]:
             yield parts
     except Timeout:
         raise FileError(f"another run is writing to {parts}: wait for it, or write to another file") from None
-    except PermissionError as error:
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise FileError(f"cannot write {out}: {error.strerror}; choose another place") from error
     except ExamplesError:  # once mended, the corpus is another one
         shutil.rmtree((missing or [parts])[-1])
