@@ -69,7 +69,7 @@ class Log:
             del now.notes[self]
 
     def _take(self, now: Pass, scores: Float[Tensor, "rows tokens k"]) -> None:
-        """Log the tokens of a pass that are new: no padding, nothing read before, nothing after a text's end."""
+        """Log the tokens of a pass that are new: no padding, nothing read before, nothing from a text's end on."""
         done: dict[int, float] = now.plan.prepared.setdefault(self, {})  # how far each row of the batch was logged
         indices, size = now.indices(), max(1, now.rows // len(now.plan.layouts))
         ids = None if now.ids is None else now.ids.tolist()
@@ -83,7 +83,10 @@ class Log:
                     continue
                 token = None if ids is None else ids[place][column]
                 written = index >= layout.prompt
-                done[place] = float("inf") if written and token in self._ends else index
+                if written and token in self._ends:  # read only where other rows go on
+                    done[place] = float("inf")
+                    continue
+                done[place] = index
                 text = "" if token is None else self._model.tokenizer.decode([token])
                 for name, score in zip(self._names, scores[place, column].tolist(), strict=True):
                     shown = score if index else None
