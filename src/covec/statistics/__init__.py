@@ -1,1 +1,1 @@
-"""Figures, intervals, nulls, permutation tests, multiplicity and splits: what every number that leaves covec rests on."""
+"""Figures, intervals, nulls, permutation tests, multiplicity and splits: what the numbers that leave covec rest on."""

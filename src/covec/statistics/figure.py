@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 from covec.errors import FileError
@@ -25,7 +26,7 @@ class Figure:
     null
         What the estimate would be by chance.
     n
-        Number of independent rows (or groups, where `how` says so) it rests on.
+        Number of rows it rests on; `how` says how many groups they form, where that matters.
     how
         How value and interval were got, in a few words.
 
@@ -52,7 +53,7 @@ class Figure:
             raise ValueError(f"a figure's n is a count, not {self.n}")
         middle = None if math.isnan(self.value) else self.value
         ends = [end for end in (self.low, middle, self.high) if end is not None]
-        if any(right < left - _ROUNDING * max(1.0, abs(left)) for left, right in zip(ends, ends[1:], strict=False)):
+        if any(right < left - _ROUNDING * max(1.0, abs(left)) for left, right in pairwise(ends)):
             raise ValueError(f"a figure's interval holds its value: {self.value} is not in [{self.low}, {self.high}]")
 
     def __str__(self) -> str:

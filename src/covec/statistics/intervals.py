@@ -1,0 +1,154 @@
+"""Figures with their 95% intervals: an AUROC, an accuracy, and the paired difference of two of either.
+
+All are conditional on the fitted vector: they say how a figure would vary over other test rows, not over other
+training rows. Rows of one group are not independent, so where rows share groups the groups are resampled. Where that
+says nothing (under 20 groups; a figure that no draw changes, such as an AUROC of 1) the closed form counts each group
+as one row, the widest interval that the data allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
+
+from covec.errors import ExamplesError
+from covec.statistics.auroc import auroc, checked_scores
+from covec.statistics.bootstrap import Statistic, cluster_bootstrap, weighted_auroc
+from covec.statistics.delong import auroc_interval, delong, newcombe
+from covec.statistics.figure import Figure
+from covec.statistics.groups import Groups, group_codes
+from covec.statistics.proportions import difference_interval, phi, wilson
+
+Codes = Int[np.ndarray, " n"]  # the number of each row's group
+
+BOOTSTRAP_GROUPS = 20  # fewer say too little of how groups differ
+
+
+def auroc_figure(
+    scores: ArrayLike, labels: ArrayLike, groups: Groups = None, null: float | None = None, *, seed: int = 0
+) -> Figure:
+    """AUROC of `scores [n]` for `labels [n]`, with the interval that the data ask for.
+
+    Parameters
+    ----------
+    groups
+        A group a row; None, as a whole or for a row, where rows are independent.
+    null
+        What the AUROC would be by chance, to be shown beside it.
+    seed
+        Of the bootstrap.
+
+    Raises
+    ------
+    ExamplesError
+        Shapes differ, a score is NaN, or only one class has rows.
+    """
+    scores, labels = checked_scores(scores, labels, one_row=True)
+    return _figure(
+        auroc(scores, labels),
+        lambda weights: weighted_auroc(scores, labels, weights),
+        lambda codes: _auroc_interval(scores, labels, codes),
+        group_codes(groups, len(labels)),
+        null,
+        seed,
+        share=True,
+    )
+
+
+def auroc_difference(
+    scores: ArrayLike, baseline: ArrayLike, labels: ArrayLike, groups: Groups = None, *, seed: int = 0
+) -> Figure:
+    """AUROC of `scores [n]` minus that of `baseline [n]` on the same rows; arguments and errors of `auroc_figure`."""
+    scores, labels = checked_scores(scores, labels, one_row=True)
+    baseline, _ = checked_scores(baseline, labels, one_row=True)
+    (first, second), covariance = delong(np.stack([scores, baseline]), labels)
+    spread = np.sqrt(covariance[0, 0] * covariance[1, 1])
+    correlation = covariance[0, 1] / spread if spread > 0 else 0.0
+
+    def statistic(weights: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, " draws"]:
+        return weighted_auroc(scores, labels, weights) - weighted_auroc(baseline, labels, weights)
+
+    def closed_form(codes: Codes) -> tuple[float, float, str]:
+        *one, how = _auroc_interval(scores, labels, codes)
+        *other, _ = _auroc_interval(baseline, labels, codes)
+        return *difference_interval((first, *one), (second, *other), correlation), f"paired {how}"
+
+    return _figure(first - second, statistic, closed_form, group_codes(groups, len(labels)), 0.0, seed)
+
+
+def accuracy_figure(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    threshold: float = 0.0,
+    groups: Groups = None,
+    null: float | None = None,
+    *,
+    seed: int = 0,
+) -> Figure:
+    """Accuracy of calling `scores > threshold` positive; the other arguments and the errors of `auroc_figure`."""
+    scores, labels = checked_scores(scores, labels, one_row=True)
+    right = (scores > threshold) == labels
+    return _figure(
+        right.mean(),
+        lambda weights: weights @ right / weights.sum(1),
+        lambda codes: (*wilson(right.mean(), codes.max() + 1), "Wilson"),
+        group_codes(groups, len(labels)),
+        null,
+        seed,
+        share=True,
+    )
+
+
+def accuracy_difference(right: ArrayLike, baseline: ArrayLike, groups: Groups = None, *, seed: int = 0) -> Figure:
+    """Accuracy of one predictor minus that of another, from which of the same rows, bool `[n]`, each had right."""
+    right, baseline = np.asarray(right), np.asarray(baseline)
+    if right.dtype != bool or baseline.dtype != bool or right.ndim != 1 or right.shape != baseline.shape:
+        raise ExamplesError(f"right {right.shape} and baseline {baseline.shape} are not bools [n] of the same rows")
+    gain = right.astype(np.float64) - baseline
+
+    def closed_form(codes: Codes) -> tuple[float, float, str]:
+        one, other = ((hits.mean(), *wilson(hits.mean(), codes.max() + 1)) for hits in (right, baseline))
+        return *difference_interval(one, other, phi(right, baseline)), "paired Wilson"
+
+    return _figure(
+        gain.mean(),
+        lambda weights: weights @ gain / weights.sum(1),
+        closed_form,
+        group_codes(groups, len(right)),
+        0.0,
+        seed,
+    )
+
+
+def _figure(
+    value: float,
+    statistic: Statistic,
+    closed_form: Callable[[Codes], tuple[float, float, str]],
+    codes: Codes,
+    null: float | None,
+    seed: int,
+    share: bool = False,
+) -> Figure:
+    """`value` with the interval of `statistic` over resampled groups, or the `closed_form` where that will not do."""
+    n, count = len(codes), int(codes.max()) + 1
+    low = high = value
+    if BOOTSTRAP_GROUPS <= count < n:
+        low, high = cluster_bootstrap(value, statistic, codes, share=share, seed=seed)
+        how = f"cluster bootstrap of {count} groups"
+    if low == high:
+        low, high, how = closed_form(codes)
+        how += f", each of {count} groups as one row" if count < n else ""
+    how += ", conditional on the fitted vector"
+    return Figure(value, min(low, value), max(high, value), null, n, how)
+
+
+def _auroc_interval(
+    scores: Float[np.ndarray, " n"], labels: Bool[np.ndarray, " n"], codes: Codes
+) -> tuple[float, float, str]:
+    positives, negatives = len(np.unique(codes[labels])), len(np.unique(codes[~labels]))
+    if positives + negatives == len(labels):
+        return auroc_interval(scores, labels)
+    return *newcombe(auroc(scores, labels), positives, negatives), "Newcombe"

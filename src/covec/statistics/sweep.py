@@ -1,0 +1,194 @@
+"""The p-value of a whole sweep: the best of many cells, against the best under labels that mean nothing.
+
+The finders here are linear in the labels: with centred activations X, their direction is X' A (y - mean y) for an A
+that does not know y. One factorisation a cell therefore serves every permutation of the labels and every ridge, and
+a cell's activations are needed only while it is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from covec.errors import ExamplesError
+from covec.statistics.auroc import areas_of, checked_labels
+from covec.statistics.groups import Groups
+from covec.statistics.multiplicity import step_down_maximum
+from covec.statistics.permutation import Exchange
+
+FINDERS = ("mean-difference", "whitened-difference", "ridge")
+RIDGES = tuple(10.0**power for power in range(-3, 4))  # in units of the mean variance of an activation
+
+
+@dataclass(frozen=True)
+class SweepTest:
+    """What `SweepNull.finish` found.
+
+    Parameters
+    ----------
+    p_sweep
+        Chance that labels without meaning give a maximum at least as high as the one observed.
+    observed
+        Highest validation AUROC over all cells.
+    null_median, null_95
+        Median and 95th percentile of that maximum under permuted labels.
+    permutations
+        Number of permutations.
+    cells
+        For each cell and finder, its p-value corrected by the step-down maximum.
+    """
+
+    p_sweep: float
+    observed: float
+    null_median: float
+    null_95: float
+    permutations: int
+    cells: dict[tuple[Hashable, str], float]
+
+
+class SweepNull:
+    """Validation AUROCs of every cell of a sweep under the observed and under permuted labels.
+
+    Labels are permuted over training and validation rows together, the same way in every cell.
+
+    Parameters
+    ----------
+    labels_train, labels_validation
+        `[n]` and `[m]`.
+    groups, pairs
+        Group and pair of each row, training rows first, `[n + m]`; None where there is none.
+    permutations, seed
+        Number of permutations, and the seed that draws them.
+    ridges
+        Ridges to try, in units of the mean variance of an activation; a cell's ridge AUROC is the highest of them.
+
+    Raises
+    ------
+    ExamplesError
+        A part has only one class, or groups or pairs are not one a row.
+
+    Examples
+    --------
+    >>> null = SweepNull(labels[train], labels[validation])
+    >>> for site in sites:
+    ...     null.add(site, rows[site][train], rows[site][validation])
+    >>> null.finish().p_sweep
+    """
+
+    def __init__(
+        self,
+        labels_train: ArrayLike,
+        labels_validation: ArrayLike,
+        *,
+        groups: Groups = None,
+        pairs: Groups = None,
+        permutations: int = 200,
+        seed: int = 0,
+        ridges: Sequence[float] = RIDGES,
+    ) -> None:
+        train, validation = checked_labels(labels_train), checked_labels(labels_validation)
+        exchange = Exchange.of(np.concatenate([train, validation]), groups, pairs)
+        permuted = exchange.permuted(permutations, np.random.default_rng(seed))
+        labels = np.concatenate([exchange.labels[None], permuted])
+        self._validation = labels[:, len(train) :]
+        self._centred = (labels[:, : len(train)] - labels[:, : len(train)].mean(1, keepdims=True)).T
+        self._ridges = np.asarray(ridges, dtype=np.float64)
+        self._areas: dict[tuple[Hashable, str], Float[np.ndarray, " 1+permutations"]] = {}
+
+    def add(self, cell: Hashable, train: Any, validation: Any) -> None:
+        """Take in one cell.
+
+        Parameters
+        ----------
+        cell
+            Its key, such as `(site, position)`.
+        train, validation
+            Its activations `[n, d]` and `[m, d]`, NumPy or torch.
+
+        Raises
+        ------
+        ExamplesError
+            Shapes differ from the labels', an activation is NaN or infinite, or the cell was added before.
+        """
+        train, validation = _rows(train, len(self._centred), cell), _rows(validation, self._validation.shape[1], cell)
+        if train.shape[1] != validation.shape[1]:
+            raise ExamplesError(f"cell {cell}: activations {train.shape} and {validation.shape} differ in width")
+        if (cell, FINDERS[0]) in self._areas:
+            raise ExamplesError(f"cell {cell} was added before: give each cell a key of its own")
+        mean = train.mean(0)
+        left, spectrum, right = _factors(train - mean, validation - mean, self._centred)
+        weights = _weights(spectrum, len(train), train.shape[1], self._ridges)
+        scores = (weights[:, None, :].astype(np.float32) * right.T) @ left.T
+        areas = areas_of(scores, self._validation)
+        areas[np.isnan(areas)] = 0.5  # permuted labels may leave one class in validation: nothing to be found there
+        of_finders = (areas[0], areas[1], areas[2:].max(0))
+        self._areas |= {(cell, finder): row for finder, row in zip(FINDERS, of_finders, strict=True)}
+
+    def finish(self) -> SweepTest:
+        """The test over all cells added."""
+        if not self._areas:
+            raise ExamplesError("a sweep needs at least one cell: add some first")
+        observed, *null = np.stack(list(self._areas.values()), axis=1)
+        corrected = step_down_maximum(observed, null)
+        maxima = np.max(null, axis=1)
+        return SweepTest(
+            p_sweep=float(corrected.min()),
+            observed=float(observed.max()),
+            null_median=float(np.median(maxima)),
+            null_95=float(np.quantile(maxima, 0.95)),
+            permutations=len(null),
+            cells=dict(zip(self._areas, corrected.tolist(), strict=True)),
+        )
+
+
+def _factors(
+    train: Float[np.ndarray, "n d"], validation: Float[np.ndarray, "m d"], labels: Float[np.ndarray, "n p"]
+) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, " r"], Float[np.ndarray, "r p"]]:
+    """Factors of validation scores: ridge l gives `left @ (right / (spectrum + l))`, up to a positive factor.
+
+    The spectrum is that of the total covariance, by way of the smaller of it and the Gram matrix. It is found in
+    float64, or the weakest ridges drift; the products need no more than float32.
+    """
+    n, d = train.shape
+    if n < d:
+        spectrum, vectors = np.linalg.eigh(train @ train.T / n)
+        left, right = (validation @ train.T) @ vectors, vectors.T @ labels
+    else:
+        spectrum, vectors = np.linalg.eigh(train.T @ train / n)
+        left, right = validation @ vectors, vectors.T @ (train.T @ labels)
+    return left.astype(np.float32), np.maximum(spectrum, 0), right.astype(np.float32)
+
+
+def _weights(
+    spectrum: Float[np.ndarray, " r"], n: int, d: int, ridges: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "2+k r"]:
+    """Weight of each principal axis for the mean difference, the whitened difference and each ridge.
+
+    The whitened difference shrinks the covariance towards `mean_variance` times the identity by the
+    oracle-approximating amount of Chen et al., IEEE Transactions on Signal Processing 58 (2010), equation 23.
+    """
+    mean_variance = float(spectrum.sum()) / d or 1.0  # features that do not move score nothing, whatever it is
+    mean_square = float((spectrum**2).sum()) / d**2  # of the covariance's entries
+    excess = (n + 1) * (mean_square - mean_variance**2 / d)
+    shrinkage = min((mean_square + mean_variance**2) / excess, 1.0) if excess > 0 else 1.0
+    whitened = (1 - shrinkage) * spectrum + shrinkage * mean_variance
+    ridge = spectrum + mean_variance * ridges[:, None]
+    weights = 1 / np.vstack([np.ones_like(spectrum), whitened, ridge])
+    return weights / weights.max(1, keepdims=True)  # a factor moves no AUROC and keeps float32 in range
+
+
+def _rows(activations: Any, n: int, cell: Hashable) -> Float[np.ndarray, "n d"]:
+    """Activations as float64, checked."""
+    if hasattr(activations, "detach"):
+        activations = activations.detach().double().cpu().numpy()
+    rows = np.asarray(activations, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) != n:
+        raise ExamplesError(f"cell {cell}: activations {rows.shape} for {n} labels: pass [{n}, d]")
+    if not np.isfinite(rows).all():
+        raise ExamplesError(f"cell {cell}: an activation is NaN or infinite: drop the site, or load in float32")
+    return rows
