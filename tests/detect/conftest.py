@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny import tiny_model
 
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
 from covec.models.text import TextModel
+from tiny import tiny_model
 
 
 @pytest.fixture(scope="session")

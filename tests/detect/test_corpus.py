@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import pytest
 from filelock import FileLock
-from tiny import tiny_model
 
 from covec.concepts.vector import ConceptVector
 from covec.detect import _corpus, detect_file
 from covec.errors import CovecError, ExamplesError, FileError
 from covec.models.text import TextModel
+from tiny import tiny_model
 
 TEXTS = [f"{'water ' * (row % 4)}boils, at {row} degrees" for row in range(25)]
 

@@ -9,7 +9,6 @@ from typing import Any
 import jsonschema
 import pytest
 import torch
-from tiny import tiny_model
 
 from covec.cli import schemas
 from covec.concepts.bank import Bank
@@ -17,6 +16,7 @@ from covec.concepts.vector import ConceptVector, Part
 from covec.errors import CovecError
 from covec.models.sites import Site
 from covec.models.text import TextModel
+from tiny import tiny_model
 
 TEXTS = ["The hotel was clean.", "A dull film: two hours 🙂 lost!", "Köln 7", "The hotel was clean."]
 CHAT = [{"role": "user", "content": "Is it clean?"}, {"role": "assistant", "content": "It was."}]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import tiny_model
 
 from covec.concepts.vector import ConceptVector
 from covec.errors import CovecError
 from covec.models.text import TextModel
+from tiny import tiny_model
 
 PROMPTS = ["The hotel", "A dull film: two hours", "x"]
 
