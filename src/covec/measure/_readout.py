@@ -28,7 +28,7 @@ class Continuation:
 
     text: str
     positive: bool
-    source: object = None  # what it was made from: an input is never continued by itself
+    source: object = None  # the input it was made from, which is never continued by itself
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,10 @@ class Readout:
     Parameters
     ----------
     continuations
-        Each input is continued by `each` positive and `each` negative ones, in rotation.
+        Each input is continued by `each` positive and `each` negative ones.
+    turns
+        Where in the rotation of continuations each input begins; inputs to be compared should have the same turns, so
+        that what a continuation does by itself cancels. In order where None.
     longest
         Tokens after which an input, and a continuation, are cut.
     """
@@ -74,11 +77,14 @@ class Readout:
         continuations: Sequence[Continuation],
         *,
         each: int = 1,
-        longest: tuple[int, int] = (64, 24),
+        turns: Sequence[int] | None = None,
+        longest: tuple[int, int] = (48, 16),
     ) -> None:
         self.split = Split(model, site)  # type: ignore[arg-type]
         self.position, self.count = position, len(inputs)
-        self._sequences = list(_continued(model, inputs, continuations, each, longest))
+        self._sequences = list(
+            _continued(model, inputs, continuations, each, range(self.count) if turns is None else turns, longest)
+        )
         tokens = [sequence.tokens for sequence in self._sequences]
         self._batches: list[tuple[Batch, Tensor | None, Tensor]] = []
         for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET):
@@ -164,6 +170,7 @@ def _continued(
     inputs: Sequence[Input],
     continuations: Sequence[Continuation],
     each: int,
+    turns: Sequence[int],
     longest: tuple[int, int],
 ) -> Iterator[_Sequence]:
     read = model.tokenize(inputs, reply=True)
@@ -173,16 +180,11 @@ def _continued(
     ]
     for index, item in enumerate(read):
         for sign in (True, False):
-            own = inputs[index]
-            allowed = [
-                place
-                for place, one in enumerate(continuations)
-                if one.positive is sign and written[place] and (one.source is None or one.source != own)
-            ]
-            for turn in range(min(each, len(allowed))):
-                chosen = allowed[(index * each + turn) % len(allowed)]
-                weight = (1 if sign else -1) / min(each, len(allowed))
-                yield _joined(item, written[chosen], index, weight, longest[0])
+            places = [place for place, one in enumerate(continuations) if one.positive is sign and written[place]]
+            rotated = [places[(turns[index] * each + turn) % len(places)] for turn in range(len(places))]
+            chosen = [place for place in rotated if continuations[place].source != inputs[index]][:each]
+            for place in chosen:
+                yield _joined(item, written[place], index, (1 if sign else -1) / len(chosen), longest[0])
 
 
 def _joined(item: Tokenized, written: tuple[int, ...], index: int, weight: float, longest: int) -> _Sequence:

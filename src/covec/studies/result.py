@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from covec import registry
+from covec.concepts.bank import Bank
 from covec.concepts.vector import ConceptVector
 from covec.measure.used import Used
 from covec.models.positions import Position
@@ -132,6 +134,10 @@ class Study:
         """Write the report, one self-contained HTML file."""
         registry.resolve("report.study")(self, path)
 
+    def write(self, folder: str | Path) -> None:
+        """Write summary.json, vectors.safetensors, sweep.parquet and report.html into a folder that exists."""
+        _write(self, [self], Path(folder))
+
     def _repr_html_(self) -> str:
         return str(registry.resolve("report.study_html")(self))
 
@@ -184,8 +190,29 @@ class Studies(Mapping[str, Study]):
         """Write one report of all concepts."""
         registry.resolve("report.study")(self, path)
 
+    def write(self, folder: str | Path) -> None:
+        """Write summary.json, vectors.safetensors (a bank), sweep.parquet and report.html into a folder that exists."""
+        _write(self, list(self.values()), Path(folder))
+
     def _repr_html_(self) -> str:
         return str(registry.resolve("report.study_html")(self))
 
     def __str__(self) -> str:
         return "\n\n".join(str(study) for study in self.values())
+
+
+def _write(result: Study | Studies, studies: list[Study], folder: Path) -> None:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    table = [
+        {"concept": study.concept, **cell.to_json(), **{key: cell.to_json()["auroc"][key] for key in ("low", "high")}}
+        for study in studies
+        for cell in study.cells
+    ]
+    flat = [{**row, "auroc": row["auroc"]["value"], "null": row["auroc"]["null"]} for row in table]
+    parquet.write_table(arrow.Table.from_pylist(flat), folder / "sweep.parquet")
+    Bank([study.best for study in studies]).save(folder / "vectors.safetensors")
+    result.report(folder / "report.html")
+    document = json.dumps(result.summary(), ensure_ascii=False, indent=1, allow_nan=False)
+    (folder / "summary.json").write_text(document + "\n", encoding="utf-8")

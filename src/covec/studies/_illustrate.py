@@ -1,0 +1,79 @@
+"""Pictures and samples for the report: how test texts score a token, what the model writes, which tokens are near."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from covec.activations.split import Split
+from covec.concepts.packaged import neutral_prompts
+from covec.concepts.vector import ConceptVector
+from covec.detect._detect import detect
+from covec.models.text import TextModel
+from covec.models.tokens import Input
+from covec.studies.result import Illustrations
+
+STRENGTHS = (-2.0, -1.0, 0.0, 1.0, 2.0)
+PROMPTS, NEW_TOKENS, TEXTS, TOKENS = 3, 30, 3, 12
+LONGEST = 400  # characters of a text that is drawn token by token
+
+
+def illustrate(
+    model: TextModel, vector: ConceptVector, inputs: Sequence[Input], labels: Sequence[bool], *, write: bool = True
+) -> Illustrations:
+    """Illustrations from held-out `inputs`; with `write` also what the model writes at five strengths."""
+    toward, away = _nearest(model, vector)
+    return Illustrations(
+        texts=_texts(model, vector, inputs, labels),
+        steered=_steered(model, vector) if write else (),
+        toward=toward,
+        away=away,
+    )
+
+
+def _texts(
+    model: TextModel, vector: ConceptVector, inputs: Sequence[Input], labels: Sequence[bool]
+) -> tuple[dict[str, object], ...]:
+    """The first short texts of either class: not picked by their scores."""
+    short = [index for index, given in enumerate(inputs) if isinstance(given, str) and len(given) <= LONGEST]
+    chosen = [index for sign in (True, False) for index in [one for one in short if labels[one] == sign][:TEXTS]]
+    if not chosen:
+        return ()
+    found = detect(model, vector, [inputs[index] for index in chosen])
+    return tuple(
+        {**one.to_json(), "label": bool(labels[index])} for index, one in zip(chosen, found, strict=True)
+    )
+
+
+def _steered(model: TextModel, vector: ConceptVector) -> tuple[dict[str, object], ...]:
+    prompts = neutral_prompts()[:PROMPTS]
+    asked = [(prompt, strength) for prompt in prompts for strength in STRENGTHS]
+    texts = model.generate(
+        [prompt for prompt, _ in asked],
+        edits=[vector.add(strength) if strength else () for _, strength in asked],
+        max_new_tokens=NEW_TOKENS,
+    )
+    return tuple(
+        {"prompt": prompt, "strength": strength, "text": text}
+        for (prompt, strength), text in zip(asked, texts, strict=True)
+    )
+
+
+def _nearest(model: TextModel, vector: ConceptVector) -> tuple[tuple[tuple[str, float], ...], ...]:
+    """Tokens whose logit rises and falls most between the class means, seen from the last norm and the head alone."""
+    part = vector.parts[vector.site]
+    final = next((tap.module for site, tap in model.anatomy.taps.items() if site.kind == "final"), None)
+    if vector.site.kind != "resid" or part.mean_positive is None or final is None:
+        return (), ()
+    means = torch.stack([part.mean_positive, part.mean_negative]).to(model.device, model.dtype)
+    with torch.no_grad():
+        positive, negative = Split(model, vector.site).logits(final(means)).float().cpu()
+    change = (positive - negative).numpy()
+    order = np.argsort(change)
+
+    def named(ids: np.ndarray) -> tuple[tuple[str, float], ...]:
+        return tuple((model.tokenizer.decode([int(index)]), float(change[index])) for index in ids)
+
+    return named(order[::-1][:TOKENS]), named(order[:TOKENS])

@@ -1,0 +1,112 @@
+"""Judging a frozen vector on test rows: figures, nulls and baselines, and the verdict they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from covec.statistics.auroc import auroc
+from covec.statistics.figure import Figure
+from covec.statistics.intervals import accuracy_figure, auroc_difference, auroc_figure
+from covec.statistics.permutation import p_test, permuted_labels
+
+RANDOM_DIRECTIONS = 100
+SHUFFLES = 100
+LEVEL = 0.01  # of p_test, for a concept to be found
+
+
+@dataclass(frozen=True)
+class Test:
+    """Test rows of one concept with the frozen winner's scores; `groups`, `pairs`, `folds` say how labels may move.
+
+    `right` says which rows were called right, where every fold had a threshold of its own.
+    """
+
+    scores: Float[np.ndarray, "n"]
+    labels: Bool[np.ndarray, "n"]
+    threshold: float
+    groups: list[Any] | None = None
+    pairs: list[Any] | None = None
+    folds: list[int] | None = None
+    right: Bool[np.ndarray, "n"] | None = None
+
+    def figures(self, null: float, seed: int) -> dict[str, Figure]:
+        """Accuracy and AUROC with intervals; `null` is the AUROC of vectors of shuffled labels."""
+        share = float(max(self.labels.mean(), 1 - self.labels.mean()))
+        called = self.scores > self.threshold if self.right is None else self.right == self.labels
+        return {
+            "accuracy": accuracy_figure(called.astype(float), self.labels, 0.5, self.groups, share, seed=seed),
+            "auroc": auroc_figure(self.scores, self.labels, self.groups, null, seed=seed),
+        }
+
+    def p(self, seed: int) -> float:
+        """Of the AUROC, under labels permuted as the data are exchangeable."""
+        return p_test(self.scores, self.labels, self.groups, self.pairs, self.folds, seed=seed)
+
+    def beyond(self, baseline: Float[np.ndarray, "n"], seed: int) -> Figure:
+        """Paired difference of AUROC from a baseline on the same rows."""
+        return auroc_difference(self.scores, baseline, self.labels, self.groups, seed=seed)
+
+
+def random_directions(
+    train: Float[Tensor, "m d"], train_labels: np.ndarray, test: Float[Tensor, "n d"], labels: np.ndarray, seed: int
+) -> np.ndarray:
+    """Test AUROCs of isotropic directions, each turned so that training positives score higher."""
+    generator = torch.Generator().manual_seed(seed)
+    directions = torch.randn(RANDOM_DIRECTIONS, train.shape[1], generator=generator)
+    return _turned(directions, train, train_labels, test, labels)
+
+
+def shuffled_directions(
+    train: Float[Tensor, "m d"],
+    train_labels: np.ndarray,
+    test: Float[Tensor, "n d"],
+    labels: np.ndarray,
+    groups: Any,
+    pairs: Any,
+    seed: int,
+) -> np.ndarray:
+    """Test AUROCs of differences of class means under shuffled training labels."""
+    rng = np.random.default_rng(seed)
+    shuffled = permuted_labels(train_labels, SHUFFLES, groups=groups, pairs=pairs, rng=rng)
+    signs = torch.from_numpy(np.where(shuffled, 1 / shuffled.sum(1, keepdims=True), -1 / (~shuffled).sum(1, keepdims=True)))
+    return np.atleast_1d(auroc((signs.float() @ train @ test.T).numpy(), labels))
+
+
+def _turned(directions: Tensor, train: Tensor, train_labels: np.ndarray, test: Tensor, labels: np.ndarray) -> np.ndarray:
+    truth = torch.from_numpy(train_labels)
+    gaps = (train[truth].mean(0) - train[~truth].mean(0)) @ directions.T
+    turned = directions * torch.where(gaps < 0, -1.0, 1.0)[:, None]
+    return np.atleast_1d(auroc((turned @ test.T).numpy(), labels))
+
+
+def random_figure(aurocs: np.ndarray) -> Figure:
+    """Median and 95th percentile (`high`) of the random directions."""
+    median, high = np.quantile(aurocs, [0.5, 0.95])
+    return Figure(float(median), high=float(high), null=0.5, n=len(aurocs), how="test AUROC of random directions: median, 95%")
+
+
+def verdict(
+    *, too_little: bool, p: float, auroc_value: float, random_high: float, used: str, beyond_words: Figure
+) -> tuple[str, tuple[str, ...]]:
+    """The first verdict that applies, and the warnings that go with it."""
+    if too_little:
+        return "too-little-data", ()
+    if not (p <= LEVEL and auroc_value > random_high):
+        return "not-found", ()
+    surpasses = beyond_words.low is not None and beyond_words.low > 0
+    if used == "used":
+        warning = f"the vector does not beat a bag of words on the raw text (difference of AUROC {beyond_words})"
+        return "found-and-used", () if surpasses else (warning,)
+    return ("found" if surpasses else "text-only"), ()
+
+
+def wrong_concepts(scores: Mapping[str, np.ndarray], labels: np.ndarray, seed: int) -> dict[str, Figure]:
+    """What the vectors of other concepts score on these test rows."""
+    return {name: auroc_figure(row, labels, null=0.5, seed=seed) for name, row in scores.items()}

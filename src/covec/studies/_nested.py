@@ -1,0 +1,154 @@
+"""A study with little data: five folds by group, with the whole selection repeated inside each.
+
+Test figures pool out-of-fold scores, each standardised on its training fold. What is saved comes from one selection
+over all rows, by cross-validation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from covec.concepts.vector import ConceptVector
+from covec.measure._baselines import Baseline, bag_of_words, cue_probe
+from covec.measure.stability import stability
+from covec.models.text import TextModel
+from covec.progress import Progress, silent
+from covec.statistics.auroc import accuracy, auroc, best_threshold
+from covec.statistics.intervals import accuracy_figure, auroc_figure
+from covec.statistics.splits import Split, deal
+from covec.studies import _judge as judge
+from covec.studies import _sweep as sweeping
+from covec.studies._holdout import Found, fitted, null_vectors
+from covec.studies._plan import Plan
+from covec.studies._sweep import Candidate, Data
+
+Rows = Int[np.ndarray, "n"]
+FOLDS = 5
+
+
+def nested(model: TextModel, data: Data, plan: Plan, progress: Progress) -> Found:
+    """Cross-validate selection and fit; the vector, its cell and its calibration come from all rows."""
+    fold = deal(data.examples.units, data.labels, k=FOLDS, seed=plan.split_seed)
+    kept = np.flatnonzero(fold >= 0)
+    tests = [np.flatnonzero(fold == index) for index in range(FOLDS)]
+    with progress("cross-validating", FOLDS + 1) as bar:
+        outer = []
+        for index in range(FOLDS):
+            inner = [tests[other] for other in range(FOLDS) if other != index]
+            outer.append(_select(data, inner, plan))
+            bar.advance()
+        whole = _select(data, tests, plan)
+        bar.advance()
+    scores, labels, right = _out_of_fold(model, data, fold, outer, plan)
+    order = np.concatenate(tests)
+    winner, candidates = whole
+    swept = sweeping.null(
+        data, np.setdiff1d(kept, tests[0]), tests[0], plan.sites, plan.positions, plan.seed
+    )
+    vector = fitted(model, data, winner, kept, plan)
+    test = judge.Test(
+        scores, labels, 0.0, data.groups(order), data.pairs(order), [int(fold[row]) for row in order], right=right
+    )
+    randoms, shuffles = _nulls(data, winner, tests, plan)
+    return Found(
+        winner=winner,
+        cells=sweeping.cells(candidates, data.labels[order], swept),
+        p_sweep=swept.p_sweep,
+        null_95=swept.null_95,
+        vector=vector,
+        calibrating=_first_fold(model, data, winner, fold, plan),
+        train=np.setdiff1d(kept, tests[0]),
+        validation=tests[0],
+        test=test,
+        test_rows=order,
+        stability=stability(
+            plan.finders[winner.finder],
+            data.at(winner.site, winner.position, kept),
+            data.labels[kept],
+            units=data.units(kept),
+            pairs=data.pairs(kept),
+            seed=plan.seed,
+        ),
+        randoms=randoms,
+        shuffles=shuffles,
+        words=_pooled(bag_of_words, data, tests, plan),
+        cues=_pooled(cue_probe, data, tests, plan),
+        nulls=null_vectors(data, winner, kept, vector, plan),
+    )
+
+
+def _select(data: Data, parts: list[Rows], plan: Plan) -> tuple[Candidate, list[Candidate]]:
+    """The best cell by cross-validation over `parts`, and all cells with their pooled out-of-part scores."""
+    pooled: dict[tuple[object, ...], list[Candidate]] = {}
+    for index, part in enumerate(parts):
+        rest = np.concatenate([other for place, other in enumerate(parts) if place != index])
+        for one in sweeping.sweep(data, rest, part, plan.sites, plan.positions, plan.finders, progress=silent):
+            pooled.setdefault((one.site, one.position, one.finder), []).append(one)
+    labels = data.labels[np.concatenate(parts)]
+    found = []
+    for ones in pooled.values():
+        scores = np.concatenate([one.scores for one in ones])
+        share = float(accuracy(scores, labels, best_threshold(scores, labels)))
+        found.append(replace(ones[0], scores=scores, auroc=float(auroc(scores, labels)), accuracy=share))
+    return sweeping.best(found, lambda one: -found.index(one)), found
+
+
+def _out_of_fold(
+    model: TextModel, data: Data, fold: np.ndarray, outer: list[tuple[Candidate, list[Candidate]]], plan: Plan
+) -> tuple[Float[np.ndarray, "n"], np.ndarray, np.ndarray]:
+    """Standardised scores of every row by the winner chosen without it, its label, and whether it was called right."""
+    scores, labels, right = [], [], []
+    for index, (winner, _) in enumerate(outer):
+        train, test = np.flatnonzero((fold >= 0) & (fold != index)), np.flatnonzero(fold == index)
+        vector = fitted(model, data, winner, train, plan)
+        at = (winner.site, winner.position)
+        known, found = vector.score(data.at(*at, train)).numpy(), vector.score(data.at(*at, test)).numpy()
+        inner = np.concatenate([np.flatnonzero(fold == other) for other in range(FOLDS) if other != index])
+        threshold = best_threshold(winner.scores, data.labels[inner])
+        scores.append((found - known.mean()) / known.std())
+        labels.append(data.labels[test])
+        right.append((found > threshold) == data.labels[test])
+    return np.concatenate(scores), np.concatenate(labels), np.concatenate(right)
+
+
+def _first_fold(model: TextModel, data: Data, winner: Candidate, fold: np.ndarray, plan: Plan) -> ConceptVector:
+    """The winner fitted without the first fold, on which detection is then calibrated."""
+    return fitted(model, data, winner, np.flatnonzero(fold > 0), plan)
+
+
+def _nulls(data: Data, winner: Candidate, tests: list[Rows], plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """AUROCs of random and of shuffled-label directions, averaged over the folds."""
+    randoms, shuffles = [], []
+    for index, test in enumerate(tests):
+        train = np.concatenate([other for place, other in enumerate(tests) if place != index])
+        rows, unseen = (data.at(winner.site, winner.position, part) for part in (train, test))
+        labels, truth = data.labels[train], data.labels[test]
+        randoms.append(judge.random_directions(rows, labels, unseen, truth, plan.seed))
+        shuffles.append(
+            judge.shuffled_directions(rows, labels, unseen, truth, data.groups(train), data.pairs(train), plan.seed)
+        )
+    return np.mean(randoms, 0), np.mean(shuffles, 0)
+
+
+def _pooled(baseline: object, data: Data, tests: list[Rows], plan: Plan) -> Baseline:
+    """A text baseline cross-validated over the same folds, its ridge chosen on the next one."""
+    scores, strongest = [], []
+    for index, test in enumerate(tests):
+        validation = tests[(index + 1) % FOLDS]
+        rest = [other for place, other in enumerate(tests) if place not in (index, (index + 1) % FOLDS)]
+        split = Split(np.concatenate(rest), validation, test)
+        found = baseline(data.examples, split, seed=plan.seed)  # type: ignore[operator]
+        scores.append(found.scores)
+        strongest.append(found.strongest)
+    order = np.concatenate(tests)
+    pooled, labels, groups = np.concatenate(scores), data.labels[order], data.groups(order)
+    chance = float(max(labels.mean(), 1 - labels.mean()))
+    return Baseline(
+        pooled,
+        auroc_figure(pooled, labels, groups, 0.5, seed=plan.seed),
+        accuracy_figure(pooled, labels, 0.0, groups, chance, seed=plan.seed),
+        max(set(strongest), key=strongest.count),
+    )

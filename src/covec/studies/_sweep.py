@@ -1,0 +1,154 @@
+"""The sweep: every finder at every site and position, fitted on training rows and judged on validation rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from covec.activations.rows import Activations
+from covec.concepts.examples import Examples
+from covec.models.positions import Position
+from covec.models.sites import Site
+from covec.progress import Progress, silent
+from covec.statistics.auroc import accuracy, auroc, best_threshold
+from covec.statistics.intervals import auroc_figure
+from covec.statistics.sweep import SweepNull, SweepTest
+from covec.studies.result import Cell
+
+Rows = Int[np.ndarray, "n"]
+_TIE = 1e-12
+
+
+@dataclass(frozen=True)
+class Data:
+    """One concept's activations with its labels; every row index below points into these."""
+
+    examples: Examples
+    rows: Mapping[Position, Activations]
+
+    @property
+    def labels(self) -> Bool[np.ndarray, "n"]:
+        """True for positives."""
+        return self.examples.labels
+
+    def at(self, site: Site, position: Position, rows: Rows) -> Float[Tensor, "n d"]:
+        """The activations of `rows` in one cell."""
+        return self.rows[position].rows[site][torch.from_numpy(rows)]
+
+    def units(self, rows: Rows) -> list[Any]:
+        """What must not straddle a split, by row."""
+        return [self.examples.units[row] for row in rows]
+
+    def pairs(self, rows: Rows) -> list[Any] | None:
+        """The pair of each row, None where there are none."""
+        return None if self.examples.pairs is None else [self.examples.pairs[row] for row in rows]
+
+    def groups(self, rows: Rows) -> list[Any] | None:
+        """The group of each row; None where rows stand for themselves (a near-duplicate is of its text's group)."""
+        units = self.units(rows)
+        return units if self.examples.groups is not None or len(set(units)) < len(units) else None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fitted cell: its validation scores, in units of the concept, and how good they are."""
+
+    site: Site
+    position: Position
+    finder: str
+    scores: Float[np.ndarray, "m"]
+    auroc: float
+    accuracy: float
+
+    @property
+    def key(self) -> tuple[tuple[Site, Position], str]:
+        """What the sweep's null knows the cell by."""
+        return (self.site, self.position), self.finder
+
+
+def sweep(
+    data: Data,
+    train: Rows,
+    validation: Rows,
+    sites: Sequence[Site],
+    positions: Sequence[Position],
+    finders: Mapping[str, Any],
+    *,
+    progress: Progress = silent,
+) -> list[Candidate]:
+    """Fit all cells on `train` and score `validation`."""
+    labels = data.labels[validation]
+    found = []
+    with progress("fitting", len(positions) * len(finders)) as bar:
+        for position in positions:
+            for same in _by_width(data.rows[position], sites):
+                stacked = torch.stack([data.at(site, position, train) for site in same])
+                unseen = torch.stack([data.at(site, position, validation) for site in same])
+                for name, finder in finders.items():
+                    fits = finder().fit_many(
+                        stacked, data.labels[train], groups=data.units(train), pairs=data.pairs(train)
+                    )
+                    scores = fits.score(unseen)
+                    areas = auroc(scores, labels)
+                    for site, row, area in zip(same, scores, areas, strict=True):
+                        share = float(accuracy(row, labels, best_threshold(row, labels)))
+                        found.append(Candidate(site, position, name, row, float(area), share))
+                    bar.advance(len(same) / len(sites))
+    return found
+
+
+def best(candidates: Sequence[Candidate], stability: Any) -> Candidate:
+    """The cell of the highest validation AUROC; ties go to accuracy, then to `stability(candidate)`, then to order."""
+    top = max(one.auroc for one in candidates)
+    tied = [one for one in candidates if one.auroc >= top - _TIE]
+    most = max(one.accuracy for one in tied)
+    tied = [one for one in tied if one.accuracy >= most - _TIE]
+    if len(tied) == 1:
+        return tied[0]
+    return max(tied[:_TIED_CELLS], key=stability)
+
+
+_TIED_CELLS = 12  # of more equal cells the stability is not compared
+
+
+def null(data: Data, train: Rows, validation: Rows, sites: Sequence[Site], positions: Sequence[Position], seed: int) -> SweepTest:
+    """The maximum over all cells under permuted labels, of the finders that are linear in the labels."""
+    rows = np.concatenate([train, validation])
+    test = SweepNull(
+        data.labels[train], data.labels[validation], groups=data.groups(rows), pairs=data.pairs(rows), seed=seed
+    )
+    for position in positions:
+        for site in sites:
+            test.add((site, position), data.at(site, position, train), data.at(site, position, validation))
+    return test.finish()
+
+
+def cells(
+    candidates: Sequence[Candidate], labels: Bool[np.ndarray, "m"], test: SweepTest | None
+) -> tuple[Cell, ...]:
+    """The sweep as the report shows it, best first; intervals take rows as independent."""
+    ranked = sorted(candidates, key=lambda one: (-one.auroc, -one.accuracy))
+    return tuple(
+        Cell(
+            one.site,
+            one.position,
+            one.finder,
+            auroc_figure(one.scores, labels, null=None if test is None else test.null_95),
+            one.accuracy,
+            None if test is None else test.cells.get(one.key),
+        )
+        for one in ranked
+    )
+
+
+def _by_width(activations: Activations, sites: Sequence[Site]) -> Iterator[list[Site]]:
+    widths: dict[int, list[Site]] = {}
+    for site in sites:
+        widths.setdefault(activations.rows[site].shape[1], []).append(site)
+    yield from widths.values()
