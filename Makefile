@@ -39,7 +39,7 @@ docs: setup ## write the generated pages again
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
 
 clean: ## remove .venv, caches and outputs
-	rm -rf .venv out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv covec-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/python:

@@ -71,10 +71,14 @@ def study(
             quick=quick,
             nulls=nulls,
             exact_permutations=exact_permutations,
+            batch_tokens=batch_tokens,
             progress=bars(),
         )
         if folder:
             result.write(folder)
+        studies = [result] if isinstance(result, covec.Study) else result.values()
+        for line in dict.fromkeys(line for one in studies for line in one.notes):
+            note(line)
     show(result.summary(), json, lambda: str(result))
     if out:
         note(f"report: {out / 'report.html'}")
