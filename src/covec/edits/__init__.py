@@ -1,0 +1,1 @@
+"""What changes activations: the algebra shared by steer, erase and generate, its scopes, and generation under it."""
