@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ def _covec(version: bool = typer.Option(False, "--version", help="Print the vers
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave no partial file when told to stop
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
