@@ -1,0 +1,117 @@
+"""Numbers and sentences."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covec.measure.used import Used
+from covec.models.positions import Position
+from covec.models.sites import Site
+from covec.report import words
+from covec.statistics.figure import Figure
+from covec.studies.result import VERDICTS
+from report.fabricated import studies, study
+
+MINUS = "\N{MINUS SIGN}"
+USED = ("used", "steers-only", "not-shown", "not-tested")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.934, "0.93"),
+        (0, "0.00"),
+        (-0.5, f"{MINUS}0.50"),
+        (0.00012, "0.00012"),
+        (12345.0, "1.2e+04"),
+        (None, "n/a"),
+        (math.nan, "n/a"),
+    ],
+)
+def test_numbers_say_what_they_can(value, shown):
+    assert words.number(value) == shown
+
+
+def test_a_sign_is_shown_where_it_matters():
+    assert words.number(0.15, signed=True) == "+0.15"
+    assert [words.dose(strength) for strength in (-2.0, 0.0, 1.5)] == [f"{MINUS}2", "0", "+1.5"]
+
+
+@given(st.floats(0, 1))
+def test_a_share_never_claims_certainty_that_is_not_there(value):
+    said = words.share(value)
+    assert (said == "every time") == (value == 1)
+    assert not said.startswith("100")
+
+
+@pytest.mark.parametrize(("p", "shown"), [(1 / 10001, "0.0001"), (0.0432, "0.043"), (1.0, "1"), (None, "n/a")])
+def test_p_values(p, shown):
+    assert words.chance(p) == shown
+
+
+def test_intervals_need_both_ends():
+    assert words.interval(Figure(0.9, 0.8, 0.95)) == "0.80 to 0.95"
+    assert words.interval(Figure(0.5, high=0.6)) == ""
+    assert words.interval(None) == ""
+
+
+@pytest.mark.parametrize(
+    "site", ["embed", "resid.3", "attn.0", "mlp.2", "head.1.2", "key.0.0", "final", "features.7@in"]
+)
+def test_every_site_has_a_place_in_words(site):
+    said = words.place(Site.parse(site))
+    assert said.startswith("in ")
+    assert all(part in said for part in site.split(".") if part.isdecimal())
+
+
+@pytest.mark.parametrize(
+    ("position", "said"),
+    [
+        ("last", "read at the last token"),
+        ("mean", "averaged over the tokens"),
+        ("max", "the maximum over the tokens"),
+        ("from-3/mean", "averaged over token from-3"),
+        ("last+generated", "read at the last token and the generated text"),
+    ],
+)
+def test_positions_in_words(position, said):
+    assert words.reading(Position.parse(position)) == said
+
+
+@pytest.mark.parametrize("used", USED)
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_every_verdict_has_its_sentences(verdict, used):
+    made = study(verdict=verdict, used=Used(verdict=used, why="a quick study"))
+    lead = dict(words.lead(made))
+    assert words.headline(made)
+    assert len(lead) >= 2
+    assert all(text.endswith(".") and "None" not in text for text in lead.values())
+    assert ("No direction" in lead["What was found"]) == (verdict == "not-found")
+    if verdict != "found-and-used":
+        assert "uses it" not in words.headline(made) or "not" in words.headline(made)
+
+
+def test_words_that_explain_the_result_are_named():
+    better, same = study(), study(beyond_words=Figure(0.01, -0.03, 0.05, 0.0, 120))
+    assert "knows more" in dict(words.lead(better))["How well it reads"]
+    assert "vocabulary alone" in dict(words.lead(same))["How well it reads"]
+
+
+def test_the_share_of_the_gap_is_told_only_where_it_is_one():
+    made = study()
+    assert "closes 29% of the gap" in words.use(made)
+    for gap in (None, 0.1, -0.2):
+        assert "closes part of the gap" in words.use(study(used=dataclasses.replace(made.used, gap=gap)))
+
+
+def test_looks_and_the_design_are_told():
+    assert "looked at 4 times" in words.measured(study(looks=4))
+    assert "looked at" not in words.measured(study())
+    assert "nested cross-validation" in words.measured(study(regime="nested"))
+
+
+def test_several_concepts_in_a_sentence():
+    assert words.summed_up(studies()).startswith("3 of 3 ")
