@@ -27,5 +27,5 @@ def matrices(cosines: Mapping[str, Any]) -> list[Matrix]:
             tuple(matrix["concepts"]),
             tuple(tuple((number(value, signed=True), shade(value, 1.0)) for value in row) for row in matrix["matrix"]),
         )
-        for site, matrix in cosines.get("sites", {}).items()
+        for site, matrix in cosines.items()
     ]

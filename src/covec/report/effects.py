@@ -68,7 +68,7 @@ def steering_curve(study: Study) -> Markup:
         label = (
             f"Readout against strength: {number(readout[0])} at {number(strength[0])}, {number(rest)} at 0, "
             f"{number(readout[-1])} at {number(strength[-1])}; "
-            f"KL on neutral text reaches {number(np.nanmax(kl))} a token."
+            f"KL on neutral text reaches {number(np.nanmax(kl, initial=0.0))} a token."
         )
         return inline(figure, label)
 

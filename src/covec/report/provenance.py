@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -87,5 +86,6 @@ def _flat(group: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{key}, ")
         elif value is not None and value != "":
-            plain = isinstance(value, str | int | float)
-            yield f"{above}{key}", shortened(value if plain else json.dumps(value, ensure_ascii=False, default=str))
+            if isinstance(value, list | tuple):
+                value = ", ".join(map(str, value))
+            yield f"{above}{key}", shortened(value)

@@ -54,10 +54,10 @@ def heat_map(panel: Panel, study: Study) -> Markup:
                     gid = f"cell{row}-{column}"
                     titles[gid] = f"{finder}, {cell.site}: {number(cell.auroc.value, 3)}"
                     shade = colour(f"heat-{level(cell.auroc.value)}")
-                    axis.add_patch(_box(row, column, facecolor=shade, linewidth=0, gid=gid))
+                    axis.add_artist(_box(row, column, facecolor=shade, linewidth=0, gid=gid))
         if (place := panel.place(study.selected)) is not None:
             for edge, width in (("surface", 4.0), ("ink", 1.8)):
-                axis.add_patch(_box(*place, fill=False, edgecolor=colour(edge), linewidth=width))
+                axis.add_artist(_box(*place, fill=False, edgecolor=colour(edge), linewidth=width))
         axis.set(xlim=(-0.6, len(panel.columns) - 0.4), ylim=(len(panel.finders) - 0.4, -0.6))
         axis.set_yticks(range(len(panel.finders)), panel.finders)
         axis.grid(visible=False)
