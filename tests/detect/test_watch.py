@@ -140,13 +140,16 @@ def test_every_beam_is_logged_and_named(tiny: TextModel) -> None:
 
 
 def test_the_scope_leaves_nothing_behind_and_changes_nothing(tiny: TextModel) -> None:
-    plain = tiny.generate(PROMPTS, max_new_tokens=6)
+    def hooks() -> list[int]:
+        return [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in tiny.module.modules()]
+
+    plain, installed = tiny.generate(PROMPTS, max_new_tokens=6), hooks()
     with tiny.watch(vector(tiny)) as log:
         assert tiny.generate(PROMPTS, max_new_tokens=6) == plain
     size = len(log.rows)
     tiny.generate(PROMPTS, max_new_tokens=2)
     assert len(log.rows) == size
-    assert not any(part._forward_hooks or part._forward_pre_hooks for part in tiny.module.modules())
+    assert hooks() == installed
 
 
 def test_tables_and_notebooks(llama: TextModel, seven: ConceptVector) -> None:
