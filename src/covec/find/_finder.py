@@ -1,0 +1,226 @@
+"""The contract of the verb *find*: what a finder gets for free once its own mathematics is written.
+
+A method derives from `Finder` and defines one of
+
+- `fit_moments(moments)`: class means and a covariance are enough, so it also works on streams of any length;
+- `fit_rows(rows)`: it needs the rows themselves (`Rows` also answers what moments answer);
+- `fit(X, y, *, groups, pairs)`: it does everything itself.
+
+The first two set `direction_`, of any norm and sign. Unit norm, sign, intercept, scale, class means, batches of sites,
+label types, checks and scikit-learn's habits come from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from covec.errors import ExamplesError
+from covec.find._rows import Labels, Rows, Units, as_cells
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Directions found at several sites at once.
+
+    Parameters
+    ----------
+    directions
+        Unit directions [s, d]; positive means more of the concept.
+    intercepts, scales
+        Minus the midpoint of the projected class means [s], and the gap between them [s].
+    mean_positive, mean_negative
+        The class means [s, d].
+    details
+        What else the finder learned, such as `ridge` [s].
+    """
+
+    directions: Float[Tensor, "s d"]
+    intercepts: Float[Tensor, "s"]
+    scales: Float[Tensor, "s"]
+    mean_positive: Float[Tensor, "s d"]
+    mean_negative: Float[Tensor, "s d"]
+    details: dict[str, Float[Tensor, "s"]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.directions)
+
+    def score(self, X: Float[Tensor, "s n d"]) -> Float[np.ndarray, "s n"]:
+        """Scores of rows in units of the concept; the training class means score -0.5 and +0.5."""
+        projected = torch.einsum("snd,sd->sn", as_cells(X, 3), self.directions)
+        return ((projected + self.intercepts[:, None]) / self.scales[:, None]).double().numpy()
+
+
+class Finder(ClassifierMixin, BaseEstimator):
+    """Base of all finders, and a scikit-learn classifier of two classes.
+
+    Attributes
+    ----------
+    direction_
+        Unit direction [d] (float32 tensor); positive means more of the concept.
+    intercept_, scale_
+        Minus the midpoint of the projected class means, and the gap between them.
+    mean_positive_, mean_negative_
+        The class means [d] (float32 tensors).
+    classes_
+        The two labels; the second is the concept.
+    """
+
+    closed_form: ClassVar[bool] = False  # whether it is quick enough for `covec study --quick`
+    details: ClassVar[tuple[str, ...]] = ()  # learned numbers, without their underscore, that `Fits` carries
+
+    direction_: Tensor
+    intercept_: float
+    scale_: float
+    mean_positive_: Tensor
+    mean_negative_: Tensor
+    classes_: np.ndarray
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Complete whatever `fit_moments` or `fit_rows` of the method leaves open."""
+        super().__init_subclass__(**options)
+        for hook in ("fit_moments", "fit_rows"):
+            if hook in vars(cls):
+                setattr(cls, hook, _completing(vars(cls)[hook]))
+
+    def fit_moments(self, moments: Any) -> Self:
+        """Fit from `Moments` with the label set `""` (True and False)."""
+        raise ExamplesError(f"{type(self).__name__} needs the rows themselves: call fit instead of fit_moments")
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit from the rows of one site."""
+        return self.fit_moments(rows)
+
+    def fit(self, X: Float[Tensor, "n d"], y: Any, *, groups: Units | None = None, pairs: Units | None = None) -> Self:
+        """Find the direction from rows that lack the concept to rows that have it.
+
+        Parameters
+        ----------
+        X
+            Activations [n, d], NumPy or torch, of any floating type.
+        y
+            Labels [n]: bool, two numbers, two names, categories, or one-hot [n, 2].
+        groups
+            Names of what must stay together when folds are made [n]; pairs where None.
+        pairs
+            Pair id of each row [n], None where it has none.
+
+        Raises
+        ------
+        ExamplesError
+            Shapes, labels or values are not of that kind, or the class means coincide.
+        """
+        X = as_cells(X, 2)
+        labels = Labels.of(y, len(X), groups, pairs)
+        rows = labels.rows(X)
+        if not rows.differ:
+            raise ExamplesError("the class means coincide, so there is no direction between them: read another site")
+        self.fit_rows(rows)
+        self.classes_ = labels.classes
+        return self
+
+    def fit_many(
+        self, X: Float[Tensor, "s n d"], y: Any, *, groups: Units | None = None, pairs: Units | None = None
+    ) -> Fits:
+        """`fit` at every site of `X` [s, n, d], with the same labels; leaves the finder itself as it is.
+
+        A site where the class means coincide, so that nothing can be found, gets the first axis and a scale of 1.
+        """
+        return fit_together({"": self}, X, y, groups=groups, pairs=pairs)[""]
+
+    def decision_function(self, X: Float[Tensor, "n d"]) -> Float[np.ndarray, "n"]:
+        """Scores in units of the concept: the class means of the training rows score -0.5 and +0.5."""
+        check_is_fitted(self, "direction_")
+        X = as_cells(X, 2)
+        if X.shape[1] != len(self.direction_):
+            raise ExamplesError(f"rows are {X.shape[1]} wide, but the direction {len(self.direction_)}: another site?")
+        return (X.double() @ self.direction_.double()).add(self.intercept_).div(self.scale_).numpy()
+
+    def predict(self, X: Float[Tensor, "n d"]) -> np.ndarray:
+        """The label of each row: the concept where the score is above zero."""
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+    def _complete(self, moments: Any, direction: Tensor) -> None:
+        """Unit norm, sign, intercept and scale, from a direction of any norm and sign and the class means."""
+        direction = torch.as_tensor(direction, dtype=torch.float64)
+        positive, negative = moments.mean(True), moments.mean(False)
+        if not direction.any():
+            direction = torch.zeros_like(direction).index_fill(0, torch.tensor(0), 1.0)
+        direction = direction / direction.norm()
+        if direction @ (positive - negative) < 0:
+            direction = -direction
+        self.direction_ = direction.float()
+        high, low = float(self.direction_.double() @ positive), float(self.direction_.double() @ negative)
+        self.intercept_, self.scale_ = -(high + low) / 2, high - low if high > low else 1.0
+        self.mean_positive_, self.mean_negative_ = positive.float(), negative.float()
+        self.classes_ = np.array([False, True])
+
+
+def fit_together(
+    finders: Mapping[str, Finder],
+    X: Float[Tensor, "s n d"],
+    y: Any,
+    *,
+    groups: Units | None = None,
+    pairs: Units | None = None,
+) -> dict[str, Fits]:
+    """`fit_many` of several finders, which share what they have in common: the folds and one factorisation a site.
+
+    Parameters
+    ----------
+    finders
+        Unfitted finders by name; they stay as they are.
+    X, y, groups, pairs
+        Activations [s, n, d] of `s` sites; the rest as in `Finder.fit`.
+    """
+    X = as_cells(X, 3)
+    labels = Labels.of(y, X.shape[1], groups, pairs)
+    fitted: dict[str, list[Finder]] = {name: [] for name in finders}
+    for activations in X:
+        rows = labels.rows(activations)
+        for name, finder in finders.items():
+            one = clone(finder)
+            if type(one).fit is not Finder.fit:
+                one.fit(activations, labels.positive, groups=groups, pairs=pairs)
+            elif rows.differ:
+                one.fit_rows(rows)
+            else:
+                one._complete(rows, torch.zeros(X.shape[2]))
+            fitted[name].append(one)
+    return {name: _gathered(ones) for name, ones in fitted.items()}
+
+
+def _gathered(ones: list[Finder]) -> Fits:
+    def column(name: str) -> Tensor:
+        return torch.tensor([getattr(one, f"{name}_", math.nan) for one in ones])
+
+    return Fits(
+        torch.stack([one.direction_ for one in ones]),
+        column("intercept"),
+        column("scale"),
+        torch.stack([one.mean_positive_ for one in ones]),
+        torch.stack([one.mean_negative_ for one in ones]),
+        {name: column(name) for name in ones[0].details},
+    )
+
+
+def _completing(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`hook`, after which the finder completes what it set."""
+
+    @wraps(hook)
+    def completed(self: Any, moments: Any) -> Any:
+        hook(self, moments)
+        self._complete(moments, self.direction_)
+        return self
+
+    return completed

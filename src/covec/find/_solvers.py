@@ -1,0 +1,246 @@
+"""Shared machinery of the finders: one factorisation a site, ridge by exact cross-validation, and convex losses.
+
+Everything runs on rows that are standardised (mean 0 and variance 1 a feature, so that no loud dimension decides) and
+turned onto their principal axes. A ridge is then in units of the variance of a feature, whatever the model's scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import softplus
+
+if TYPE_CHECKING:
+    from covec.find._rows import Rows
+
+CHOOSING, FINAL = 1e-2, 1e-6  # what must be left of the gradient for a solution to choose a ridge by, and to keep
+_STEPS, _TURNS, _HALVINGS = 100, 200, 30
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Standardised rows along their principal axes.
+
+    Parameters
+    ----------
+    standardised
+        The rows with mean 0 and variance 1 a feature, or 0 where a feature does not vary [n, d] (float64).
+    inverse_deviation
+        What each feature was multiplied with [d].
+    coordinates
+        The standardised rows along the axes [n, r], with r at most min(n - 1, d).
+    variances
+        Variance along each axis [r], ascending; they sum to the number of features that vary.
+    """
+
+    standardised: Float[Tensor, "n d"]
+    inverse_deviation: Float[Tensor, "d"]
+    coordinates: Float[Tensor, "n r"]
+    variances: Float[Tensor, "r"]
+
+    @classmethod
+    def of(cls, X: Float[Tensor, "n d"]) -> Spectrum:
+        """Factorise rows, by the smaller of their Gram and covariance matrices."""
+        centred = X.double() - X.double().mean(0)
+        deviation = centred.square().mean(0).sqrt()
+        inverse = torch.where(deviation > 1e-6 * X.abs().amax(0), 1 / deviation, 0.0)  # float32 resolves no less
+        Z = centred * inverse
+        n, d = Z.shape
+        variances, vectors = torch.linalg.eigh(Z @ Z.T / n if n < d else Z.T @ Z / n)
+        kept = variances > 1e-10 * variances[-1]
+        variances, vectors = variances[kept], vectors[:, kept]
+        coordinates = vectors * (n * variances).sqrt() if n < d else Z @ vectors
+        return cls(Z, inverse, coordinates, variances)
+
+    def direction(self, weights: Float[Tensor, "r"]) -> Float[Tensor, "d"]:
+        """Weights on the axes as a direction in the space of the rows."""
+        along_rows = self.coordinates @ (weights / (len(self.coordinates) * self.variances))
+        return self.inverse_deviation * (along_rows @ self.standardised)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A convex loss of the margin (label x output): value, slope and curvature [...], and its curvature at 0."""
+
+    of: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    curvature: float
+
+
+def _logistic(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    miss = torch.sigmoid(-margin)
+    return softplus(-margin), -miss, miss * (1 - miss)
+
+
+def _squared_hinge(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    short = (1 - margin).clamp_min(0)
+    return short.square(), -2 * short, 2.0 * (short > 0)
+
+
+LOGISTIC, SQUARED_HINGE = Loss(_logistic, 0.25), Loss(_squared_hinge, 2.0)
+
+
+def fit_convex(
+    rows: Rows, loss: Loss, ridges: Sequence[float], score: Callable[[Tensor], Tensor]
+) -> tuple[Float[Tensor, "d"], float]:
+    """Choose a ridge by grouped five-fold cross-validation, then fit all rows with it.
+
+    Minimises mean(loss(s_i (u . z_i + b))) + ridge / 2 |u|^2 over u and b, for labels s_i = +-1.
+
+    Parameters
+    ----------
+    ridges
+        Candidates; one alone needs no choice. Folds keep the total penalty of the full fit.
+    score
+        Of out-of-fold margins [n, ridges]: the higher the better [ridges]. Ties go to the larger ridge.
+
+    Returns
+    -------
+    The direction in the space of the rows, and the ridge.
+    """
+    ridge, start, folds = max(ridges), None, rows.folds()
+    if len(ridges) > 1 and folds is not None:
+        k = int(folds.max()) + 1
+        trained = (folds[:, None] != torch.arange(k)).repeat_interleave(len(ridges), 1)
+        problem = Problem.of(rows, loss, trained, torch.tensor(ridges).repeat(k), torch.float32)
+        solutions = minimise(problem, CHOOSING)
+        outputs = (problem.design @ solutions).unflatten(1, (k, len(ridges)))
+        margins = outputs[torch.arange(len(folds)), folds] * problem.signs
+        chosen = best(score(margins), ridges)
+        ridge, start = ridges[chosen], solutions.unflatten(1, (k, len(ridges)))[:, :, chosen].mean(1, keepdim=True)
+    problem = Problem.of(rows, loss, torch.ones(len(rows.X), 1), torch.tensor([ridge]), torch.float64)
+    weights = minimise(problem, FINAL, start)
+    return rows.spectrum.direction(weights[:-1, 0]), ridge
+
+
+def best(scores: Float[Tensor, "ridges"], ridges: Sequence[float]) -> int:
+    """Index of the highest score; ties go to the larger ridge, which is the more stable one."""
+    return max(range(len(ridges)), key=lambda index: (float(scores[index]), ridges[index]))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Columns (folds x ridges) of one regularised problem, solved side by side.
+
+    Parameters
+    ----------
+    loss
+        Of the margin.
+    design
+        Coordinates of the rows, and a last column of ones for the intercept, which is not penalised [n, r + 1].
+    signs
+        Labels, +-1 [n, 1].
+    share
+        1 / n where a row is trained on in a column, else 0 [n, c].
+    penalty
+        The ridge of each column on each weight [r + 1, c].
+    metric
+        Inverse curvature at zero: on the principal axes it is diagonal [r + 1, c].
+    """
+
+    loss: Loss
+    design: Float[Tensor, "n r1"]
+    signs: Float[Tensor, "n 1"]
+    share: Float[Tensor, "n c"]
+    penalty: Float[Tensor, "r1 c"]
+    metric: Float[Tensor, "r1 c"]
+
+    @classmethod
+    def of(cls, rows: Rows, loss: Loss, trained: Tensor, ridges: Tensor, dtype: torch.dtype) -> Problem:
+        """The problem of `rows`, with the rows `trained` [n, c] and the ridge [c] of each column."""
+        spectrum = rows.spectrum
+        design = torch.cat([spectrum.coordinates, torch.ones(len(trained), 1)], 1)
+        variances = torch.cat([spectrum.variances, torch.ones(1)])[:, None]
+        penalty = ridges.repeat(len(variances), 1)
+        penalty[-1] = 0
+        metric = 1 / (loss.curvature * variances + penalty)
+        share = trained / len(trained)
+        return cls(loss, *(part.to(dtype) for part in (design, rows.signs[:, None], share, penalty, metric)))
+
+    def only(self, columns: Tensor) -> Problem:
+        """The same problem for some of its columns."""
+        kept = {name: getattr(self, name)[:, columns] for name in ("share", "penalty", "metric")}
+        return replace(self, **kept)
+
+    def at(self, weights: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Objective [c], gradient [r + 1, c] and each row's curvature [n, c]."""
+        value, slope, curvature = self.loss.of(outputs * self.signs)
+        objective = (self.share * value).sum(0) + (self.penalty * weights.square()).sum(0) / 2
+        gradient = torch.addcmul(self.design.T @ (self.share * slope * self.signs), self.penalty, weights)
+        return objective, gradient, self.share * curvature
+
+    def size(self, gradient: Tensor) -> Tensor:
+        """Squared length of a gradient in the metric [c]."""
+        return (gradient.square() * self.metric).sum(0)
+
+
+def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "r1 c"] | None = None) -> Float[Tensor, "r1 c"]:
+    """Solve all columns of `problem` by Newton's method, each step by conjugate gradients.
+
+    A column is done once its gradient is `tolerance` times what it was at zero, in the metric of the problem.
+    """
+    weights = torch.zeros_like(problem.metric)
+    initial = problem.size(problem.at(weights, problem.design @ weights)[1])
+    if start is not None:
+        weights = start.to(weights)
+    outputs, solution, columns = problem.design @ weights, weights.clone(), torch.arange(weights.shape[1])
+    for _ in range(_STEPS):
+        objective, gradient, curvature = problem.at(weights, outputs)
+        left = (problem.size(gradient) / initial[columns]).sqrt()
+        solution[:, columns] = weights
+        going = torch.nonzero(left > tolerance)[:, 0]
+        if not len(going):
+            break
+        if len(going) < len(columns):
+            problem, columns = problem.only(going), columns[going]
+            state = (weights, outputs, objective, gradient, curvature, left)
+            weights, outputs, objective, gradient, curvature, left = (part[..., going] for part in state)
+        accuracy = (2 * left).clamp(tolerance / 10, 0.1)
+        step, moved = _newton_step(problem, gradient, curvature, accuracy)
+        length = _step_length(problem, (weights, outputs), (step, moved), objective, (gradient * step).sum(0))
+        weights, outputs = weights + length * step, outputs + length * moved
+    return solution
+
+
+def _newton_step(problem: Problem, gradient: Tensor, curvature: Tensor, accuracy: Tensor) -> tuple[Tensor, Tensor]:
+    """The step [r + 1, c] that cancels `gradient` up to `accuracy` [c], and how it moves the outputs [n, c]."""
+    design, penalty, metric = problem.design, problem.penalty, problem.metric
+    step, moved = torch.zeros_like(gradient), torch.zeros_like(curvature)
+    residual = -gradient
+    ahead = metric * residual
+    along = (residual * ahead).sum(0)
+    enough = along * accuracy.square()
+    going = along > enough
+    for _ in range(_TURNS):
+        reach = design @ ahead
+        bent = torch.addcmul(design.T @ (curvature * reach), penalty, ahead)
+        length = torch.where(going, along / (ahead * bent).sum(0), 0.0)
+        step.addcmul_(length, ahead)
+        moved.addcmul_(length, reach)
+        residual.addcmul_(length, bent, value=-1)
+        steepest = metric * residual
+        previous, along = along, (residual * steepest).sum(0)
+        going = going & (along > enough)
+        if not going.any():
+            break
+        ahead = torch.addcmul(steepest, torch.where(going, along / previous, 0.0), ahead)
+    return step, moved
+
+
+def _step_length(
+    problem: Problem, at: tuple[Tensor, Tensor], step: tuple[Tensor, Tensor], objective: Tensor, slope: Tensor
+) -> Tensor:
+    """The longest of 1, 1/2, 1/4, ... that lowers the objective of each column by enough (Armijo) [c]."""
+    length = torch.ones_like(slope)
+    rounding = 10 * torch.finfo(objective.dtype).eps * objective
+    for _ in range(_HALVINGS):
+        reached = problem.at(*(here + length * there for here, there in zip(at, step, strict=True)))[0]
+        short = reached <= objective + 1e-4 * length * slope + rounding
+        if short.all():
+            break
+        length = torch.where(short, length, length / 2)
+    return length
