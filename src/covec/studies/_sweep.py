@@ -13,6 +13,7 @@ from torch import Tensor
 
 from covec.activations.rows import Activations
 from covec.concepts.examples import Examples
+from covec.find import fit_together
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.progress import Progress, silent
@@ -23,6 +24,8 @@ from covec.studies.result import Cell
 
 Rows = Int[np.ndarray, "n"]
 _TIE = 1e-12
+_TOGETHER = 8  # sites fitted in one call
+_TIED_CELLS = 12  # of more equal cells the stability is not compared
 
 
 @dataclass(frozen=True)
@@ -84,22 +87,22 @@ def sweep(
 ) -> list[Candidate]:
     """Fit all cells on `train` and score `validation`."""
     labels = data.labels[validation]
+    units, pairs = data.units(train), data.pairs(train)
     found = []
-    with progress("fitting", len(positions) * len(finders)) as bar:
+    with progress("fitting", len(positions) * len(sites)) as bar:
         for position in positions:
-            for same in _by_width(data.rows[position], sites):
+            for same in _alike(data.rows[position], sites):
                 stacked = torch.stack([data.at(site, position, train) for site in same])
                 unseen = torch.stack([data.at(site, position, validation) for site in same])
-                for name, finder in finders.items():
-                    fits = finder().fit_many(
-                        stacked, data.labels[train], groups=data.units(train), pairs=data.pairs(train)
-                    )
-                    scores = fits.score(unseen)
-                    areas = auroc(scores, labels)
+                made = {name: finder() for name, finder in finders.items()}
+                fits = fit_together(made, stacked, data.labels[train], groups=units, pairs=pairs)
+                for name, fit in fits.items():
+                    scores = fit.score(unseen)
+                    areas = np.atleast_1d(auroc(scores, labels))
                     for site, row, area in zip(same, scores, areas, strict=True):
                         share = float(accuracy(row, labels, best_threshold(row, labels)))
                         found.append(Candidate(site, position, name, row, float(area), share))
-                    bar.advance(len(same) / len(sites))
+                bar.advance(len(same))
     return found
 
 
@@ -114,10 +117,10 @@ def best(candidates: Sequence[Candidate], stability: Any) -> Candidate:
     return max(tied[:_TIED_CELLS], key=stability)
 
 
-_TIED_CELLS = 12  # of more equal cells the stability is not compared
 
-
-def null(data: Data, train: Rows, validation: Rows, sites: Sequence[Site], positions: Sequence[Position], seed: int) -> SweepTest:
+def null(
+    data: Data, train: Rows, validation: Rows, sites: Sequence[Site], positions: Sequence[Position], seed: int
+) -> SweepTest:
     """The maximum over all cells under permuted labels, of the finders that are linear in the labels."""
     rows = np.concatenate([train, validation])
     test = SweepNull(
@@ -147,8 +150,10 @@ def cells(
     )
 
 
-def _by_width(activations: Activations, sites: Sequence[Site]) -> Iterator[list[Site]]:
+def _alike(activations: Activations, sites: Sequence[Site]) -> Iterator[list[Site]]:
+    """Sites of equal width, a few at a time: enough to share their folds, few enough to keep copies small."""
     widths: dict[int, list[Site]] = {}
     for site in sites:
         widths.setdefault(activations.rows[site].shape[1], []).append(site)
-    yield from widths.values()
+    for same in widths.values():
+        yield from (same[start : start + _TOGETHER] for start in range(0, len(same), _TOGETHER))
