@@ -92,7 +92,7 @@ def test_a_concept_column_makes_several(path: Path) -> None:
     concepts = read_concepts(write(path, rows))
     assert {name: examples.positive for name, examples in concepts.items()} == {"a": ("a 1",), "b": ("b 1",)}
     assert [examples.name for examples in concepts.values()] == ["a", "b"]
-    with pytest.raises(ExamplesError, match=r"has 2 concepts \(a, b\)"):
+    with pytest.raises(ExamplesError, match=r"has 2 concepts \('a', 'b'\)"):
         Examples.read(path)
     refused(path, [*rows, {"text": "c", "label": 1, "concept": None}], "line 5: the concept is missing")
     refused(path, rows[:3], "concept 'b', has one label only")

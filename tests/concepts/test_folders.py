@@ -45,7 +45,7 @@ def test_files_and_folders_in_a_folder_are_a_concept_each(tmp_path: Path) -> Non
     concepts = read_concepts(tmp_path)
     assert list(concepts) == ["quality", "truth"]
     assert concepts["truth"].positive == ("water is wet",)
-    with pytest.raises(ExamplesError, match=r"has 2 concepts \(quality, truth\); read it with read_concepts"):
+    with pytest.raises(ExamplesError, match=r"has 2 concepts \('quality', 'truth'\); read it with read_concepts"):
         Examples.read(tmp_path)
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from covec.concepts._tables import Table, read_table, table_of
+from covec.concepts.examples import read_concepts
 from covec.errors import ExamplesError
 
 ROWS: list[dict[str, Any]] = [
@@ -121,6 +124,23 @@ def test_columns_are_found_whatever_their_case() -> None:
     assert table.find("group") is None
 
 
+DAMAGE = [
+    b"",
+    b'"',
+    b",",
+    b"\t",
+    b"\n",
+    b"\r",
+    b"{",
+    b"]",
+    b"NaN",
+    b"1e999",
+    b"\x00",
+    b"\xff",
+    b"\\ud800",
+    b"text",
+    b"-",
+]
 BROKEN = {
     "missing.csv": (None, "no file .*; check the path"),
     "empty.csv": (b"", "is empty"),
@@ -168,6 +188,28 @@ def test_a_parquet_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:end])
         with pytest.raises(ExamplesError, match="cut short"):
             read_table(path)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".json", ".csv", ".tsv", ".parquet"])
+def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path, ending: str) -> None:
+    whole = write(
+        tmp_path, ending, [row | {"span_start": 0, "span_end": "1", "pair": None} for row in ROWS]
+    ).read_bytes()
+    path = tmp_path / f"damaged{ending}"
+
+    @given(st.integers(0, len(whole)), st.integers(0, 30), st.sampled_from(DAMAGE), st.booleans())
+    @settings(max_examples=120, database=None)
+    def check(start: int, length: int, new: bytes, each_class: bool) -> None:
+        path.write_bytes(whole[:start] + new + whole[start + length :])
+        problem = ""
+        try:
+            assert read_concepts(path, each_class=each_class)
+        except ExamplesError as error:
+            problem = str(error)
+        assert "\n" not in problem
+        assert not problem or str(path) in problem
+
+    check()
 
 
 def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,9 @@ def _span(ends: Sequence[Any], place: str) -> tuple[int, int] | None:
     if all(map(_missing, ends)):
         return None
     try:
-        start, end = (int(float(value)) for value in ends)
+        start, end = map(float, ends)
     except (TypeError, ValueError):
-        raise ExamplesError(f"{place}: span_start and span_end are counts of characters; write both or none") from None
-    return start, end
+        start = end = math.nan
+    if not (start.is_integer() and end.is_integer()):
+        raise ExamplesError(f"{place}: span_start and span_end are counts of characters; write both or none")
+    return int(start), int(end)

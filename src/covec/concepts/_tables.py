@@ -163,7 +163,7 @@ def _parquet(path: Path, content: bytes) -> Table:
 
     try:
         columns = pq.read_table(pa.BufferReader(content)).to_pydict()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ExamplesError(f"{path} is no Parquet file, or is cut short ({reason}); write it again") from None
     count = max(map(len, columns.values()), default=0)

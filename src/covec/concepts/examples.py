@@ -352,9 +352,8 @@ def _built(table: Table, text: str, label: str, labels: NDArray[np.bool_], name:
 
 def _only(concepts: dict[str, Examples], source: str, name: str | None) -> Examples:
     if len(concepts) > 1:
-        raise ExamplesError(
-            f"{source} has {len(concepts)} concepts ({', '.join(concepts)}); read it with read_concepts"
-        )
+        names = ", ".join(map(repr, concepts))
+        raise ExamplesError(f"{source} has {len(concepts)} concepts ({names}); read it with read_concepts")
     (examples,) = concepts.values()
     return replace(examples, name=name or examples.name)
 
