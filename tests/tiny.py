@@ -95,6 +95,7 @@ def tiny_tokenizer(bos: Literal["none", "zero", "one"] = "none") -> PreTrainedTo
         additional_special_tokens=["<system>", "<user>", "<assistant>"],
         chat_template=_CHAT,
         model_max_length=_SHAPE["max_position_embeddings"],
+        model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
     )
 

