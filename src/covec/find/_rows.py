@@ -84,7 +84,7 @@ class Rows:
         """The fold of each row: at most `k`, grouped and stratified; None where a class has fewer than two units."""
         units = range(len(self.X)) if self.units is None else self.units
         named = [("row", row) if unit is None else unit for row, unit in enumerate(units)]
-        classes = [set(), set()]
+        classes: tuple[set[Hashable], set[Hashable]] = (set(), set())
         for unit, positive in zip(named, self.positive.tolist(), strict=True):
             classes[positive].add(unit)
         k = min(k, *map(len, classes))

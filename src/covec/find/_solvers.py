@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from covec.statistics.auroc import areas_of
+
 if TYPE_CHECKING:
     from covec.find._rows import Rows
+
+Score = Callable[[Tensor, Tensor], Tensor]
 
 CHOOSING, FINAL = 1e-2, 1e-6  # what must be left of the gradient for a solution to choose a ridge by, and to keep
 _STEPS, _TURNS, _HALVINGS = 100, 200, 30
@@ -65,27 +69,29 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Loss:
-    """A convex loss of the margin (label x output): value, slope and curvature [...], and its curvature at 0."""
+    """A convex loss of the margin (label x output): its value, its slope and curvature, and its curvature at 0."""
 
-    of: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+    value: Callable[[Tensor], Tensor]
+    slopes: Callable[[Tensor], tuple[Tensor, Tensor]]
     curvature: float
 
 
-def _logistic(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _logistic(margin: Tensor) -> tuple[Tensor, Tensor]:
     miss = torch.sigmoid(-margin)
-    return softplus(-margin), -miss, miss * (1 - miss)
+    return -miss, miss * (1 - miss)
 
 
-def _squared_hinge(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _squared_hinge(margin: Tensor) -> tuple[Tensor, Tensor]:
     short = (1 - margin).clamp_min(0)
-    return short.square(), -2 * short, 2.0 * (short > 0)
+    return -2 * short, 2 * (short > 0).to(margin)
 
 
-LOGISTIC, SQUARED_HINGE = Loss(_logistic, 0.25), Loss(_squared_hinge, 2.0)
+LOGISTIC = Loss(lambda margin: softplus(-margin), _logistic, 0.25)
+SQUARED_HINGE = Loss(lambda margin: (1 - margin).clamp_min(0).square(), _squared_hinge, 2.0)
 
 
 def fit_convex(
-    rows: Rows, loss: Loss, ridges: Sequence[float], score: Callable[[Tensor], Tensor]
+    rows: Rows, loss: Loss, ridges: Sequence[float], score: Score | None = None
 ) -> tuple[Float[Tensor, "d"], float]:
     """Choose a ridge by grouped five-fold cross-validation, then fit all rows with it.
 
@@ -96,7 +102,8 @@ def fit_convex(
     ridges
         Candidates; one alone needs no choice. Folds keep the total penalty of the full fit.
     score
-        Of out-of-fold margins [n, ridges]: the higher the better [ridges]. Ties go to the larger ridge.
+        Of out-of-fold outputs [ridges, n] and labels [n]: the higher the better [ridges]; AUROC where None. Ties go to
+        the larger ridge.
 
     Returns
     -------
@@ -109,12 +116,17 @@ def fit_convex(
         problem = Problem.of(rows, loss, trained, torch.tensor(ridges).repeat(k), torch.float32)
         solutions = minimise(problem, CHOOSING)
         outputs = (problem.design @ solutions).unflatten(1, (k, len(ridges)))
-        margins = outputs[torch.arange(len(folds)), folds] * problem.signs
-        chosen = best(score(margins), ridges)
+        unseen = outputs[torch.arange(len(folds)), folds].T
+        chosen = best((score or areas)(unseen, rows.positive), ridges)
         ridge, start = ridges[chosen], solutions.unflatten(1, (k, len(ridges)))[:, :, chosen].mean(1, keepdim=True)
     problem = Problem.of(rows, loss, torch.ones(len(rows.X), 1), torch.tensor([ridge]), torch.float64)
     weights = minimise(problem, FINAL, start)
     return rows.spectrum.direction(weights[:-1, 0]), ridge
+
+
+def areas(outputs: Float[Tensor, "ridges n"], positive: Bool[Tensor, "n"]) -> Float[Tensor, "ridges"]:
+    """AUROC of every ridge."""
+    return torch.from_numpy(areas_of(outputs.numpy(), positive.expand_as(outputs).numpy()))
 
 
 def best(scores: Float[Tensor, "ridges"], ridges: Sequence[float]) -> int:
@@ -166,12 +178,16 @@ class Problem:
         kept = {name: getattr(self, name)[:, columns] for name in ("share", "penalty", "metric")}
         return replace(self, **kept)
 
-    def at(self, weights: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Objective [c], gradient [r + 1, c] and each row's curvature [n, c]."""
-        value, slope, curvature = self.loss.of(outputs * self.signs)
-        objective = (self.share * value).sum(0) + (self.penalty * weights.square()).sum(0) / 2
+    def objective(self, weights: Tensor, outputs: Tensor) -> Tensor:
+        """What is minimised [c], at weights [r + 1, c] that lead to outputs [n, c]."""
+        value = self.loss.value(outputs * self.signs)
+        return (self.share * value).sum(0) + (self.penalty * weights.square()).sum(0) / 2
+
+    def slopes(self, weights: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradient [r + 1, c], and the curvature of each row [n, c]."""
+        slope, curvature = self.loss.slopes(outputs * self.signs)
         gradient = torch.addcmul(self.design.T @ (self.share * slope * self.signs), self.penalty, weights)
-        return objective, gradient, self.share * curvature
+        return gradient, self.share * curvature
 
     def size(self, gradient: Tensor) -> Tensor:
         """Squared length of a gradient in the metric [c]."""
@@ -184,12 +200,12 @@ def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "r1 c"] | 
     A column is done once its gradient is `tolerance` times what it was at zero, in the metric of the problem.
     """
     weights = torch.zeros_like(problem.metric)
-    initial = problem.size(problem.at(weights, problem.design @ weights)[1])
+    initial = problem.size(problem.slopes(weights, problem.design @ weights)[0])
     if start is not None:
         weights = start.to(weights)
     outputs, solution, columns = problem.design @ weights, weights.clone(), torch.arange(weights.shape[1])
     for _ in range(_STEPS):
-        objective, gradient, curvature = problem.at(weights, outputs)
+        gradient, curvature = problem.slopes(weights, outputs)
         left = (problem.size(gradient) / initial[columns]).sqrt()
         solution[:, columns] = weights
         going = torch.nonzero(left > tolerance)[:, 0]
@@ -197,11 +213,11 @@ def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "r1 c"] | 
             break
         if len(going) < len(columns):
             problem, columns = problem.only(going), columns[going]
-            state = (weights, outputs, objective, gradient, curvature, left)
-            weights, outputs, objective, gradient, curvature, left = (part[..., going] for part in state)
+            state = (weights, outputs, gradient, curvature, left)
+            weights, outputs, gradient, curvature, left = (part[..., going] for part in state)
         accuracy = (2 * left).clamp(tolerance / 10, 0.1)
         step, moved = _newton_step(problem, gradient, curvature, accuracy)
-        length = _step_length(problem, (weights, outputs), (step, moved), objective, (gradient * step).sum(0))
+        length = _step_length(problem, (weights, outputs), (step, moved), (gradient * step).sum(0))
         weights, outputs = weights + length * step, outputs + length * moved
     return solution
 
@@ -231,16 +247,14 @@ def _newton_step(problem: Problem, gradient: Tensor, curvature: Tensor, accuracy
     return step, moved
 
 
-def _step_length(
-    problem: Problem, at: tuple[Tensor, Tensor], step: tuple[Tensor, Tensor], objective: Tensor, slope: Tensor
-) -> Tensor:
+def _step_length(problem: Problem, here: tuple[Tensor, Tensor], step: tuple[Tensor, Tensor], slope: Tensor) -> Tensor:
     """The longest of 1, 1/2, 1/4, ... that lowers the objective of each column by enough (Armijo) [c]."""
-    length = torch.ones_like(slope)
+    length, objective = torch.ones_like(slope), problem.objective(*here)
     rounding = 10 * torch.finfo(objective.dtype).eps * objective
     for _ in range(_HALVINGS):
-        reached = problem.at(*(here + length * there for here, there in zip(at, step, strict=True)))[0]
-        short = reached <= objective + 1e-4 * length * slope + rounding
-        if short.all():
+        reached = problem.objective(*(start + length * whole for start, whole in zip(here, step, strict=True)))
+        lower = reached <= objective + 1e-4 * length * slope + rounding
+        if lower.all():
             break
-        length = torch.where(short, length, length / 2)
+        length = torch.where(lower, length, length / 2)
     return length

@@ -24,7 +24,7 @@ class Raptor(Finder):
 
     Thirteen ridges from 1e-4 to 1e4; equal accuracies go to the larger ridge, which is the more stable one. Accuracy
     is taken over grouped five-fold cross-validation, for one small validation set is too noisy to choose by; the
-    probe is then fitted on all rows. `logistic` is the same regression chosen by log-loss over seven ridges.
+    probe is then fitted on all rows. `logistic` is the same regression chosen by AUROC over seven ridges.
 
     Parameters
     ----------
@@ -42,5 +42,5 @@ class Raptor(Finder):
         return self
 
 
-def _accuracy(margins: Tensor) -> Tensor:
-    return (margins > 0).double().mean(0)
+def _accuracy(outputs: Tensor, positive: Tensor) -> Tensor:
+    return ((outputs > 0) == positive).double().mean(1)

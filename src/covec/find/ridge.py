@@ -15,7 +15,7 @@ from torch import Tensor
 
 from covec.find._finder import Finder
 from covec.find._rows import Rows
-from covec.find._solvers import Spectrum, best
+from covec.find._solvers import Spectrum, areas, best
 from covec.registry import method
 
 RIDGES = tuple(10.0**power for power in range(-3, 4))
@@ -25,7 +25,7 @@ RIDGES = tuple(10.0**power for power in range(-3, 4))
 class Ridge(Finder):
     """Least squares on labels +-1 with an L2 penalty, on standardised features.
 
-    The ridge, in units of a feature's variance, is the one with the least squared error over grouped five-fold
+    The ridge, in units of a feature's variance, is the one with the highest AUROC over grouped five-fold
     cross-validation, which one eigendecomposition gives exactly for all folds and ridges.
 
     Parameters
@@ -43,32 +43,31 @@ class Ridge(Finder):
     def fit_rows(self, rows: Rows) -> Self:
         spectrum, target = rows.spectrum, rows.signs - rows.signs.mean()
         folds = rows.folds() if len(self.ridges) > 1 else None
-        self.ridge_ = float(max(self.ridges))
+        self.ridge_ = max(self.ridges)
         if folds is not None:
-            errors = held_out_errors(spectrum, target, folds, self.ridges)
-            self.ridge_ = float(self.ridges[best(-errors, self.ridges)])
+            outputs = held_out(spectrum, target, folds, self.ridges)
+            self.ridge_ = self.ridges[best(areas(outputs, rows.positive), self.ridges)]
         weights = spectrum.coordinates.T @ target / (spectrum.variances + self.ridge_)
         self.direction_ = spectrum.direction(weights)
         return self
 
 
-def held_out_errors(
+def held_out(
     spectrum: Spectrum, target: Float[Tensor, "n"], folds: Int[Tensor, "n"], ridges: Sequence[float]
-) -> Float[Tensor, "ridges"]:
-    """Mean squared error of each ridge on rows left out a fold at a time.
+) -> Float[Tensor, "ridges n"]:
+    """What each ridge predicts for every row when the row's fold is left out.
 
     With the hat matrix H of the fit on all rows, the residuals of block B, had it been left out, are
     (I - H_BB)^-1 (y - H y)_B. The total penalty n * ridge is that of the full fit in every fold.
     """
     coordinates, n = spectrum.coordinates, len(target)
     shrunken = 1 / (n * (spectrum.variances + torch.tensor(ridges, dtype=torch.float64)[:, None]))
-    fitted = (shrunken * (coordinates.T @ target)) @ coordinates.T
-    residual = target - fitted
-    total = torch.zeros(len(ridges), dtype=torch.float64)
+    residual = target - (shrunken * (coordinates.T @ target)) @ coordinates.T
+    predicted = torch.empty_like(residual)
     for fold in range(int(folds.max()) + 1):
         block = torch.nonzero(folds == fold)[:, 0]
         rows = coordinates[block]
         hat = 1 / n + (rows * shrunken[:, None]) @ rows.T
         root = torch.linalg.cholesky(torch.eye(len(block), dtype=torch.float64) - hat)
-        total += torch.cholesky_solve(residual[:, block, None], root).square().sum((1, 2))
-    return total / n
+        predicted[:, block] = target[block] - torch.cholesky_solve(residual[:, block, None], root)[:, :, 0]
+    return predicted
