@@ -85,9 +85,16 @@ def test_provenance_holds_what_is_needed_to_run_again():
 
 
 def test_options_of_any_kind_are_printed():
-    settings = {"finders": ["ridge", "svm"], "deep": {"er": {"x": 1}}, "none": None, "long": "x" * 5000}
+    settings = {
+        "finders": ["ridge", "svm"],
+        "sites": ["embed", "resid.0", "resid.1", "resid.2", "resid.5", "head.0.1", "head.0.2"],
+        "deep": {"er": {"x": 1}},
+        "none": None,
+        "long": "x" * 5000,
+    }
     options = dict(dict(provenance.provenance(study(settings=settings)))["Options"])
     assert options["finders"] == "ridge, svm"
+    assert options["sites"] == "embed, resid.0 to 2, resid.5, head.0.1 to 2"
     assert options["deep, er, x"] == "1"
     assert "none" not in options
     assert len(options["long"]) < 500

@@ -55,7 +55,15 @@ def test_p_values(p, shown):
 def test_intervals_need_both_ends():
     assert words.interval(Figure(0.9, 0.8, 0.95)) == "0.80 to 0.95"
     assert words.interval(Figure(0.5, high=0.6)) == ""
-    assert words.interval(None) == ""
+
+
+def test_small_figures_show_their_interval_and_null_in_the_same_decimals():
+    figure = Figure(0.0151, 0.0015, 0.0288, -0.0023)
+    assert (words.value(figure), words.interval(figure)) == ("0.015", "0.002 to 0.029")
+    assert words.null(figure) == f"{MINUS}0.002"
+    assert words.value(Figure(0.0151, -0.2, 0.3)) == "0.02"
+    assert words.value(Figure(math.nan)) == "n/a"
+    assert words.upper(Figure(0.5, high=0.671)) == "0.67"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,17 @@ DETAILS = (
 
 
 _FILTERS: tuple[Callable[..., Any], ...] = (
-    *(words.number, words.interval, words.chance, words.dose, words.place, words.reading),
+    *(
+        words.number,
+        words.value,
+        words.interval,
+        words.upper,
+        words.null,
+        words.chance,
+        words.dose,
+        words.place,
+        words.reading,
+    ),
     *(words.measured, words.use, words.summed_up),
     *(tables.bars, tables.label, tables.missed, tables.rank, tables.shortened),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,10 +21,11 @@ def provenance(study: Study) -> list[tuple[str, Facts]]:
     vector, settings = study.best, dict(study.settings)
     versions = {**vector.versions, **(settings.pop("versions", None) or {})}
     counts = {name.replace("_", " "): count for name, count in study.n.items()}
+    data = {**vector.data, "digest": settings.pop("data_digest", None) or vector.data.get("digest")}
     calibration = None if vector.calibration is None else ", ".join(f"{part:.3g}" for part in vector.calibration)
     groups = {
         "Model": dict(study.model),
-        "Data": {**vector.data, **counts, "design": study.regime},
+        "Data": {**data, **counts, "design": study.regime},
         "Vector": {
             "finder": vector.method,
             "read": f"{place(study.selected.site)}, {reading(vector.read_position)} ({vector.read_position})",
@@ -87,5 +89,18 @@ def _flat(group: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]
             yield from _flat(value, f"{above}{key}, ")
         elif value is not None and value != "":
             if isinstance(value, list | tuple):
-                value = ", ".join(map(str, value))
+                value = ", ".join(_runs([str(item) for item in value]))
             yield f"{above}{key}", shortened(value)
+
+
+def _runs(names: list[str]) -> Iterator[str]:
+    """Names with runs such as resid.0, resid.1, resid.2 written as "resid.0 to 2"."""
+    for _, run in itertools.groupby(enumerate(names), lambda item: _run_key(*item)):
+        together = [name for _, name in run]
+        last = together[-1].rpartition(".")[2]
+        yield together[0] if len(together) == 1 else f"{together[0]} to {last}"
+
+
+def _run_key(index: int, name: str) -> tuple[str, int]:
+    kind, _, number = name.rpartition(".")
+    return (kind, int(number) - index) if number.isdecimal() else (name, index)

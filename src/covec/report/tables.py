@@ -9,7 +9,7 @@ from typing import Any
 
 from covec.models.sites import Site
 from covec.report.panels import depth, merit
-from covec.report.words import chance, interval, number
+from covec.report.words import chance, interval, null, number, value
 from covec.statistics.figure import Figure
 from covec.studies.result import Cell, Study
 
@@ -45,22 +45,22 @@ class Row:
 
 def tiles(study: Study) -> list[Tile]:
     """The key numbers: how well it reads, how sure that is, and what it does."""
-    auroc, accuracy, gain, stability = study.test["auroc"], study.test["accuracy"], study.beyond_words, study.stability
-    words = f"counting words {number(study.bag_of_words['auroc'].value)}"
+    words = f"counting words {value(study.bag_of_words['auroc'])}"
     sweep = "" if study.p_sweep is None else f"whole sweep {chance(study.p_sweep)}"
+    gain, used = study.beyond_words, study.used
     found = [
-        Tile("Test AUROC", number(auroc.value), interval(auroc), _null("by chance", auroc)),
-        Tile("Test accuracy", number(accuracy.value), interval(accuracy), _null("by chance", accuracy)),
-        Tile("AUROC beyond words", number(gain.value, signed=True), interval(gain), words),
+        _tile("Test AUROC", study.test["auroc"], "by chance"),
+        _tile("Test accuracy", study.test["accuracy"], "by chance"),
+        Tile("AUROC beyond words", value(gain, signed=True), interval(gain), words),
         Tile("p, shuffled labels", chance(study.p_test), note=sweep),
-        Tile("Stability (cosine)", number(stability.value), interval(stability), _null("shuffled labels", stability)),
+        _tile("Stability (cosine)", study.stability, "shuffled labels"),
     ]
-    for label, effect in (("Effect of adding", study.used.add), ("Effect of ablating", study.used.ablate)):
-        if effect is not None:
-            value = number(effect.value, signed=True)
-            found.append(Tile(label, value, interval(effect), _null("shuffled labels", effect)))
-    if (cost := study.used.kl) is not None:
-        found.append(Tile("Cost of adding (KL)", number(cost.value), interval(cost), "nats a token, strength 1"))
+    if used.add is not None:
+        found.append(_tile("Effect of adding", used.add, "shuffled labels", signed=True))
+    if used.ablate is not None:
+        found.append(_tile("Effect of ablating", used.ablate, "shuffled labels", signed=True))
+    if used.kl is not None:
+        found.append(Tile("Cost of adding (KL)", value(used.kl), interval(used.kl), "nats a token, strength 1"))
     return found
 
 
@@ -137,5 +137,6 @@ def shortened(text: Any) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _null(name: str, figure: Figure) -> str:
-    return "" if figure.null is None else f"{name} {number(figure.null)}"
+def _tile(label: str, figure: Figure, chance: str, *, signed: bool = False) -> Tile:
+    note = "" if figure.null is None else f"{chance} {null(figure)}"
+    return Tile(label, value(figure, signed=signed), interval(figure), note)

@@ -38,7 +38,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
-    """A number as it is printed: two decimals where that says something, two digits where it is tiny or huge."""
+    """A number with so many decimals; two digits of it where that would say nothing, or be too long."""
     if value is None or math.isnan(value):
         return "n/a"
     plain = value == 0 or 10**-digits <= abs(value) < 10_000
@@ -46,11 +46,32 @@ def number(value: float | None, digits: int = 2, *, signed: bool = False) -> str
     return text.replace("-", _MINUS)
 
 
-def interval(figure: Figure | None, digits: int = 2) -> str:
-    """The 95% interval of a figure, or nothing where it has none."""
-    if figure is None or figure.low is None or figure.high is None:
+def digits(figure: Figure) -> int:
+    """Decimals that show a figure with its interval: two, and more where all of it is small."""
+    largest = max(abs(part) for part in (figure.value, figure.low, figure.high) if part is not None)
+    return 2 if math.isnan(largest) or largest >= 0.1 else 3 if largest >= 0.01 else 4
+
+
+def value(figure: Figure, *, signed: bool = False) -> str:
+    """The estimate."""
+    return number(figure.value, digits(figure), signed=signed)
+
+
+def interval(figure: Figure) -> str:
+    """The 95% interval, or nothing where there is none."""
+    if figure.low is None or figure.high is None:
         return ""
-    return f"{number(figure.low, digits)} to {number(figure.high, digits)}"
+    return f"{number(figure.low, digits(figure))} to {number(figure.high, digits(figure))}"
+
+
+def upper(figure: Figure) -> str:
+    """The upper end alone."""
+    return number(figure.high, digits(figure))
+
+
+def null(figure: Figure) -> str:
+    """What the estimate would be by chance, or nothing where that is not known."""
+    return "" if figure.null is None else number(figure.null, digits(figure))
 
 
 def chance(p: float | None) -> str:
