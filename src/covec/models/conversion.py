@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from gguf import MODEL_ARCH, GGUFReader, TokenType, dequantize, get_tensor_name_map
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -29,15 +30,15 @@ def convert(source: Path, target: Path, bar: Bar) -> None:
     fields = {name: field.contents() for name, field in reader.fields.items()}
     bar.advance()
     config = _config(fields)
-    with torch.device("meta"):
-        module = LlamaForCausalLM(config)
-    module.load_state_dict(_weights(reader, module), assign=True, strict=False)
-    module.tie_weights()
+    weights = _weights(reader, config)
     bar.advance()
-    module.generation_config = GenerationConfig(
-        **{key: getattr(config, key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    )
-    module.save_pretrained(target)
+    target.mkdir(parents=True)
+    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    (target / "model.safetensors").chmod(0o644)  # a cache may be shared; safetensors writes for the owner alone
+    config.save_pretrained(target)
+    GenerationConfig(
+        bos_token_id=config.bos_token_id, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
+    ).save_pretrained(target)
     _tokenizer(fields).save_pretrained(target)
     _suit_all_versions(target, fields)
     bar.advance()
@@ -47,6 +48,8 @@ def _config(fields: dict[str, Any]) -> LlamaConfig:
     if fields["general.architecture"] != "llama":
         raise ValueError(f"only Llama-like models can be converted, not {fields['general.architecture']}")
     return LlamaConfig(
+        architectures=["LlamaForCausalLM"],
+        dtype="float32",
         vocab_size=len(fields["tokenizer.ggml.tokens"]),
         hidden_size=fields["llama.embedding_length"],
         intermediate_size=fields["llama.feed_forward_length"],
@@ -63,20 +66,21 @@ def _config(fields: dict[str, Any]) -> LlamaConfig:
     )
 
 
-def _weights(reader: GGUFReader, module: LlamaForCausalLM) -> dict[str, Tensor]:
-    """The dequantised weights under transformers' names; a tied language head is left out."""
-    heads = {"q_proj": module.config.num_attention_heads, "k_proj": module.config.num_key_value_heads}
-    names = get_tensor_name_map(MODEL_ARCH.LLAMA, module.config.num_hidden_layers)
-    tensors = {tensor.name: tensor for tensor in reader.tensors}
+def _weights(reader: GGUFReader, config: LlamaConfig) -> dict[str, Tensor]:
+    """The dequantised weights under transformers' names; the language head is the tied embedding."""
+    with torch.device("meta"):
+        expected = dict(LlamaForCausalLM(config).named_parameters())  # a tied weight once
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    names = get_tensor_name_map(MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    stored = {tensor.name: tensor for tensor in reader.tensors}
     found = {}
-    for name in module.state_dict():
-        stored = tensors.pop(names.get_name(name, try_suffixes=(".weight",)) or "", None)
-        if stored is not None:
-            weight = torch.from_numpy(dequantize(stored.data, stored.tensor_type).copy())
-            layer = name.split(".")[-2]
-            found[name] = _halves(weight, heads[layer]) if layer in heads else weight
-    if tensors:
-        raise ValueError(f"{', '.join(tensors)} of the file are no weights of a {type(module).__name__}")
+    for name in expected:
+        tensor = stored.pop(names.get_name(name, try_suffixes=(".weight",)) or "")
+        weight = torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
+        layer = name.split(".")[-2]
+        found[name] = _halves(weight, heads[layer]) if layer in heads else weight
+    if stored:
+        raise ValueError(f"{', '.join(stored)} of the file are no weights of a Llama with a tied head")
     return found
 
 
