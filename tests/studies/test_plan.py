@@ -1,0 +1,71 @@
+"""What a study is asked is checked before any work."""
+
+import pytest
+from tiny import tiny_model
+
+from covec.concepts.examples import Examples
+from covec.errors import CovecError
+from covec.models.text import TextModel
+from covec.studies._plan import plan
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TextModel(*tiny_model("llama"))
+
+
+@pytest.fixture(scope="module")
+def concepts():
+    positive = [f"a kind and warm host number {n}" for n in range(20)]
+    negative = [f"a cold and rude host number {n}" for n in range(20)]
+    return {"kind": Examples.from_lists(positive, negative, name="kind")}
+
+
+def ask(model, concepts, **options):
+    usual = {
+        "sites": "resid.*", "finders": None, "position": "last,mean", "continuations": None, "split_seed": 0, "seed": 0,
+        "quick": False, "nulls": 19, "exact_permutations": None, "batch_tokens": 512,
+    }  # fmt: skip
+    return plan(model, concepts, **{**usual, **options})
+
+
+def test_by_default_all_residual_sites_last_and_mean_and_every_finder_that_can_run(model, concepts):
+    asked = ask(model, concepts)
+    assert [str(site) for site in asked.sites] == [f"resid.{block}" for block in range(model.blocks)]
+    assert [str(position) for position in asked.positions] == ["last/none", "content/mean"]
+    assert "pca-pairs" not in asked.finders
+    assert asked.notes == ("skipped pca-pairs: needs pairs",)
+    assert {"mean-difference", "ridge", "logistic", "raptor", "svm", "whitened-difference"} <= set(asked.finders)
+
+
+def test_quick_takes_every_third_block_and_closed_forms(model, concepts):
+    asked = ask(model, concepts, quick=True)
+    assert [site.block for site in asked.sites] == [0, 3]
+    assert set(asked.finders) == {"mean-difference", "ridge", "whitened-difference"}
+    assert "raptor" in ask(model, concepts, quick=True, finders="raptor").finders
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sites": "resid.99"}, "no site 'resid.99'"),
+        ({"sites": "layer 3"}, "is not a site"),
+        ({"finders": "no-such"}, "no find method 'no-such'"),
+        ({"finders": "pca-pairs"}, "needs pairs"),
+        ({"finders": ""}, "no finder is left"),
+        ({"position": "middle"}, "is not a position"),
+        ({"position": "content/none"}, "pool the position"),
+        ({"nulls": 0}, "at least 1"),
+        ({"continuations": 3}, "continuations are texts"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_in_one_line(model, concepts, options, words):
+    with pytest.raises(CovecError, match=words) as refused:
+        ask(model, concepts, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_too_few_examples_are_refused(model):
+    few = Examples.from_lists([f"good {n}" for n in range(7)], [f"bad {n}" for n in range(20)])
+    with pytest.raises(CovecError, match="7"):
+        ask(model, {"few": few})
