@@ -67,7 +67,9 @@ def test_a_row_of_positive_and_negative_is_a_pair(path: Path) -> None:
     examples = Examples.read(write(path, [*rows, {"positive": "warm", "negative": "cold", "group": "b"}]))
     assert examples.inputs == ("kind", "cruel", "warm", "cold")
     assert examples.labels.tolist() == [True, False, True, False]
-    assert examples.pairs == ("0", "0", "1", "1")
+    assert examples.pairs is not None
+    assert examples.pairs[::2] == examples.pairs[1::2]
+    assert len(set(examples.pairs)) == 2
     assert examples.groups == ("a", "a", "b", "b")
     refused(path, [{"positive": "kind", "negative": " "}], r"line 1 \(negative\): the text is empty")
     refused(
@@ -155,7 +157,7 @@ def test_chats_are_examples_too(path: Path) -> None:
         examples = Examples.read(write(path, [{column: CHAT, "label": 1}, {column: other, "label": 0}]))
         assert examples.kind == "chat"
         assert examples.texts == ("How was it?\nLovely.", "How was it?\nDreadful.")
-    assert Examples.from_lists([CHAT], [other], paired=True).pairs == ("0", "0")
+    assert len(set(Examples.from_lists([CHAT], [other], paired=True).pairs or ())) == 1
     for wrong, message in [
         ("text", "not a chat"),
         ([], "not a chat"),
@@ -170,7 +172,9 @@ def test_chats_are_examples_too(path: Path) -> None:
 def test_lists_are_paired_only_when_told() -> None:
     assert Examples.from_lists(["a", "b"], ["c", "d", "e"]).pairs is None
     paired = Examples.from_lists(["a", "b"], ["c", "d"], paired=True, name="letters")
-    assert (paired.inputs, paired.pairs, paired.name) == (("a", "c", "b", "d"), ("0", "0", "1", "1"), "letters")
+    assert (paired.inputs, paired.name) == (("a", "c", "b", "d"), "letters")
+    turned = Examples.from_lists(["b", "a"], ["d", "c"], paired=True)
+    assert turned.pairs == (*(paired.pairs or ())[2:], *(paired.pairs or ())[:2])  # by content, not by place
     with pytest.raises(ExamplesError, match="2 positives and 1 negatives make no pairs"):
         Examples.from_lists(["a", "b"], ["c"], paired=True)
     with pytest.raises(ExamplesError, match="a text was given where a list of texts is expected"):
@@ -190,8 +194,10 @@ def test_templates_give_pairs_grouped_by_suffix() -> None:
         "You are gentle. The sea {persona}",
         "You are harsh. The sea {persona}",
     )
-    assert examples.pairs == ("0", "0", "1", "1", "2", "2", "3", "3")
-    assert examples.groups == ("0",) * 4 + ("1",) * 4
+    assert examples.pairs is not None
+    assert examples.groups is not None
+    assert [examples.pairs.count(pair) for pair in dict.fromkeys(examples.pairs)] == [2, 2, 2, 2]
+    assert [examples.groups.count(group) for group in dict.fromkeys(examples.groups)] == [4, 4]
     chat = [{"role": "user", "content": "{persona}"}, {"role": "assistant", "content": "{suffix}"}]
     as_chat = Examples.from_templates(personas[:1], ["A door"], template=chat)
     assert as_chat.inputs[0][1] == {"role": "assistant", "content": "A door"}

@@ -144,6 +144,8 @@ DAMAGE = [
 BROKEN = {
     "missing.csv": (None, "no file .*; check the path"),
     "empty.csv": (b"", "is empty"),
+    "mark.json": (b"\xef\xbb\xbf", "is empty"),
+    "mark.csv": (b"\xef\xbb\xbf\n", "is empty"),
     "blank.jsonl": (b"\n \n", "is empty"),
     "header.csv": (b"text,label\n", "has no rows"),
     "list.json": (b"[]", "has no rows"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from covec.concepts._checks import identity
 from covec.concepts._tables import DELIMITERS, Table
 from covec.errors import ExamplesError
 
@@ -31,11 +32,16 @@ def unpaired(table: Table) -> Table:
         raise ExamplesError(f"{table.source}: each row is a pair already; call the column {pair!r} 'group', or drop it")
     both = [row for row in range(len(table.places)) for _ in range(2)]
     long = table.take(both, table.name)
-    texts = [table.columns[columns[row % 2] or ""][old] for row, old in enumerate(both)]
+    positives, negatives = (table.columns[column or ""] for column in columns)
+    pairs = list(zip(positives, negatives, strict=True))
+    replaced = {
+        "text": [text for pair in pairs for text in pair],
+        "label": [True, False] * len(pairs),
+        "pair": [identity(*pairs[row]) for row in both],
+    }
     others = {name: values for name, values in long.columns.items() if name not in columns}
-    pairs = {"text": texts, "label": [True, False] * len(table.places), "pair": [str(row) for row in both]}
     places = [f"{place} ({columns[row % 2]})" for row, place in enumerate(long.places)]
-    return replace(long, columns=others | pairs, places=places)
+    return replace(long, columns=others | replaced, places=places)
 
 
 def text_and_label(table: Table, text_column: str | None, label_column: str | None) -> tuple[str, str, Table]:

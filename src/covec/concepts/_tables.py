@@ -94,6 +94,8 @@ def decode(path: Path, content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         wrong = f"byte 0x{content[error.start]:02x} is not UTF-8"
         raise ExamplesError(f"{path}, line {line}: {wrong}; save the file as UTF-8, or write it whole again") from None
+    if not text.strip():
+        raise ExamplesError(f"{path} is empty; add examples")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise ExamplesError(f"{path}, line {line}: a zero byte, so this is no text file; save it as UTF-8 text")

@@ -108,7 +108,7 @@ class Examples:
         """The near-duplicate key of every input [n]; inputs that are no text have a digest of their content."""
         if self.kind in ("text", "chat"):
             return tuple(map(_checks.key_of, self.inputs))
-        return tuple(hashlib.sha256(_bytes(value)).hexdigest() for value in self.inputs)
+        return tuple(hashlib.sha256(_checks.content_of(value)).hexdigest() for value in self.inputs)
 
     @cached_property
     def units(self) -> tuple[str | None, ...]:
@@ -120,14 +120,14 @@ class Examples:
         """SHA-256 of all rows in their order: inputs, labels, groups, pairs, spans and splits."""
         whole = hashlib.sha256()
         for value in self.inputs:
-            whole.update(hashlib.sha256(_bytes(value)).digest())
+            whole.update(hashlib.sha256(_checks.content_of(value)).digest())
         for column in (self.labels.tolist(), self.groups, self.pairs, self.spans, self.splits):
             whole.update(json.dumps(column).encode())
         return whole.hexdigest()
 
     def digest_of(self, rows: Sequence[int] | NDArray[np.intp]) -> str:
         """SHA-256 of the inputs and labels of `rows`, whatever their order: what a look at them is counted by."""
-        each = [_bytes(self.inputs[row]) + (b"+" if self.labels[row] else b"-") for row in rows]
+        each = [_checks.content_of(self.inputs[row]) + (b"+" if self.labels[row] else b"-") for row in rows]
         return hashlib.sha256(b"".join(sorted(hashlib.sha256(row).digest() for row in each))).hexdigest()
 
     def subset(self, rows: Sequence[int] | NDArray[np.intp]) -> Examples:
@@ -196,7 +196,7 @@ class Examples:
             raise ExamplesError(f"{name}: {len(positive)} positives and {len(negative)} negatives make no pairs")
         inputs = [value for pair in zip(positive, negative, strict=True) for value in pair]
         places = [f"{kind} {i + 1}" for i in range(len(positive)) for kind in ("positive", "negative")]
-        pairs = tuple(str(index // 2) for index in range(len(inputs)))
+        pairs = tuple(_checks.identity(*pair) for pair in zip(positive, negative, strict=True) for _ in range(2))
         return cls(tuple(inputs), np.arange(len(inputs)) % 2 == 0, pairs=pairs, name=name).check(places)
 
     @classmethod
@@ -225,13 +225,13 @@ class Examples:
         """
         if isinstance(suffixes, str) or any(isinstance(pair, str) or len(pair) != 2 for pair in personas):
             raise ExamplesError(f"{name}: give personas as pairs (positive, negative), and suffixes as a list")
-        rows = [(index, suffix, pair) for index, suffix in enumerate(suffixes) for pair in personas]
-        inputs = [_filled(template, persona, suffix) for _, suffix, pair in rows for persona in pair]
+        rows = [(suffix, pair) for suffix in suffixes for pair in personas]
+        filled = [tuple(_filled(template, persona, suffix) for persona in pair) for suffix, pair in rows]
         return cls(
-            tuple(inputs),
-            np.arange(len(inputs)) % 2 == 0,
-            groups=tuple(str(index) for index, _, _ in rows for _ in range(2)),
-            pairs=tuple(str(row) for row in range(len(rows)) for _ in range(2)),
+            tuple(value for pair in filled for value in pair),
+            np.arange(2 * len(rows)) % 2 == 0,
+            groups=tuple(_checks.identity(suffix) for suffix, _ in rows for _ in range(2)),
+            pairs=tuple(_checks.identity(*pair) for pair in filled for _ in range(2)),
             name=name,
         ).check()
 
@@ -362,11 +362,3 @@ def _filled(template: str | Sequence[Mapping[str, str]], persona: str, suffix: s
     if not isinstance(template, str):
         return [{**message, "content": _filled(message["content"], persona, suffix)} for message in template]
     return _SLOT.sub(lambda slot: persona if slot[1] == "persona" else suffix, template)
-
-
-def _bytes(value: Any) -> bytes:
-    """What an input is made of: JSON of texts and chats, shape and numbers of arrays."""
-    if isinstance(value, str | list | tuple):
-        return json.dumps(value).encode()
-    array = np.asarray(value)
-    return f"{array.dtype} {array.shape} ".encode() + array.tobytes()
