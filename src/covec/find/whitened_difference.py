@@ -29,15 +29,16 @@ class WhitenedDifference(Finder):
     details = ("shrinkage",)
 
     def fit_moments(self, moments: Any) -> Self:
-        covariance = moments.covariance()
+        covariance, mean, gap = moments.covariance(), moments.mean(), moments.mean(True) - moments.mean(False)
         deviation = covariance.diagonal().clamp_min(0).sqrt()
-        inverse = torch.where(deviation > 1e-6 * moments.mean().abs(), 1 / deviation, 0.0)
-        correlation = inverse[:, None] * covariance * inverse
+        varying = torch.nonzero(deviation > 1e-6 * mean.abs())[:, 0]  # float32 resolves no less
+        deviation = deviation[varying]
+        correlation = covariance[varying][:, varying] / torch.outer(deviation, deviation)
         self.shrinkage_ = shrinkage(correlation, moments.count())
-        identity = torch.eye(len(inverse), dtype=torch.float64)
-        shrunken = (1 - self.shrinkage_) * correlation + self.shrinkage_ * identity
-        gap = inverse * (moments.mean(True) - moments.mean(False))
-        self.direction_ = inverse * torch.linalg.solve(shrunken, gap)
+        shrunken = (1 - self.shrinkage_) * correlation
+        shrunken.diagonal().add_(self.shrinkage_)
+        weights = torch.linalg.solve(shrunken, gap[varying] / deviation) / deviation
+        self.direction_ = torch.zeros_like(gap).index_copy(0, varying, weights)
         return self
 
 
