@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from covec.concepts._tables import ENDINGS, Table, decode, read_bytes, read_table
@@ -27,16 +28,22 @@ def tables(path: Path, text_column: str | None = None, label_column: str | None 
     names = {entry.name for entry in entries}
     if names & {f"{name}.txt" for name in _CLASSES}:
         return [_two_lists(path)]
-    found = []
+    found: list[Table] = []
+    skipped: list[str] = []
     for entry in entries:
         if entry.is_dir() and (entry / "positive.txt").exists():
             found.append(_two_lists(entry))
         elif entry.suffix.lower() in ENDINGS:
             found.append(read_table(entry, text_column, label_column))
+        else:
+            skipped.append(entry.name)
     if not found:
         has = ", ".join(sorted(names)[:6]) or "nothing"
         wanted = f"positive.txt and negative.txt, or a file a concept ({', '.join(ENDINGS)})"
         raise ExamplesError(f"folder {path} has no examples: it has {has}; it needs {wanted}")
+    if skipped:
+        note = f"{path}: skipped, as no examples: {', '.join(map(repr, skipped))}"
+        found[0] = replace(found[0], notes=(note, *found[0].notes))
     return found
 
 
