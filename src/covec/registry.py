@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ def resolve(forward: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+@cache
 def _modules(verb: str) -> dict[str, str]:
     if verb not in VERBS:
         raise CovecError(f"no verb {verb!r}; known: {', '.join(VERBS)}")

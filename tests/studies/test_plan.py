@@ -1,12 +1,12 @@
 """What a study is asked is checked before any work."""
 
 import pytest
-from tiny import tiny_model
 
 from covec.concepts.examples import Examples
 from covec.errors import CovecError
 from covec.models.text import TextModel
 from covec.studies._plan import plan
+from tiny import tiny_model
 
 
 @pytest.fixture(scope="module")

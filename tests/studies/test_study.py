@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from tiny import tiny_model
 
 import covec
 from covec.concepts.bank import load_bank
@@ -12,15 +11,25 @@ from covec.concepts.examples import Examples
 from covec.concepts.packaged import example_concept
 from covec.models.text import TextModel
 from covec.studies import Studies
+from tiny import tiny_model
 
-WORDS = "the hotel was clean and people were kind dull film two hours water boils at degrees ice melts".split()
+WORDS = ["the", "hotel", "was", "clean", "and", "people", "were", "kind", "dull", "film", "two", "hours"] + [
+    "water",
+    "boils",
+    "at",
+    "degrees",
+    "ice",
+    "melts",
+]
 
 
 def examples(n, seed=0, name="kind", mark=("kind", "dull")):
     """Random word strings; the concept is which of two words stands in them, three times."""
     rng = np.random.default_rng(seed)
     texts = [
-        " ".join([*rng.choice(WORDS, 4), *3 * [mark[label]], *rng.choice(WORDS, 2)]) for label in (0, 1) for _ in range(n)
+        " ".join([*rng.choice(WORDS, 4), *3 * [mark[label]], *rng.choice(WORDS, 2)])
+        for label in (0, 1)
+        for _ in range(n)
     ]
     return Examples(tuple(texts), np.repeat([True, False], n), name=name)
 
@@ -110,7 +119,9 @@ def test_several_concepts_share_a_capture_and_are_nulls_of_each_other(model, mon
 
 
 def test_exact_permutations_refit_everything(model):
-    study = covec.study(model, examples(60), sites="resid.1", finders="mean-difference", quick=True, exact_permutations=9)
+    study = covec.study(
+        model, examples(60), sites="resid.1", finders="mean-difference", quick=True, exact_permutations=9
+    )
     assert study.p_sweep == pytest.approx(0.1)
     assert any("9 full refits" in note for note in study.notes)
 

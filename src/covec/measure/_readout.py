@@ -33,12 +33,15 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Linear:
-    """The readout's first-order response to changes at the site: `gradients` and `activations` a token [tokens, d]."""
+    """The readout's first-order response to changes at the site: `gradients` and `activations` a token [tokens, d].
 
+    `values` are the readouts themselves [inputs], nothing changed.
+    """
+
+    values: Float[np.ndarray, "inputs"]
     gradients: Float[Tensor, "tokens d"]
     activations: Float[Tensor, "tokens d"]
     inputs: np.ndarray  # the input of each token
-    count: int
 
     def add(self, shifts: Float[Tensor, "k d"]) -> Float[np.ndarray, "k inputs"]:
         """Change of every input's readout when each shift is added."""
@@ -49,7 +52,7 @@ class Linear:
         return self._by_input((self.gradients @ directions.T) * (targets - self.activations @ directions.T))
 
     def _by_input(self, changes: Tensor) -> np.ndarray:
-        total = torch.zeros(self.count, changes.shape[1], dtype=torch.float64)
+        total = torch.zeros(len(self.values), changes.shape[1], dtype=torch.float64)
         total.index_add_(0, torch.from_numpy(self.inputs), changes.double())
         return total.T.numpy()
 
@@ -111,7 +114,7 @@ class Readout:
 
     def linear(self) -> Linear:
         """The first-order response of every readout, from one backward pass through the upper blocks."""
-        gradients, activations, inputs = [], [], []
+        gradients, activations, inputs, values = [], [], [], np.zeros(self.count)
         for batch, hidden, keep in self._batches:
             leaves: list[Tensor] = []
 
@@ -122,10 +125,11 @@ class Readout:
             with torch.enable_grad():
                 parts = self._likelihoods(batch, self.split.decode(batch, hidden, leaf))
                 (found,) = torch.autograd.grad(parts.sum(), leaves)
+            np.add.at(values, self._inputs(batch), parts.detach().double().cpu().numpy())
             gradients.append(found[keep].float().cpu())
             activations.append(leaves[0].detach()[keep].float().cpu())
             inputs.append(np.repeat(self._inputs(batch), keep.sum(1).cpu().numpy()))
-        return Linear(torch.cat(gradients), torch.cat(activations), np.concatenate(inputs), self.count)
+        return Linear(values, torch.cat(gradients), torch.cat(activations), np.concatenate(inputs))
 
     def _decoded(self, batch: Batch, hidden: Tensor | None, keep: Tensor, edit: Edit | None) -> Tensor:
         if edit is None:
@@ -175,8 +179,7 @@ def _continued(
 ) -> Iterator[_Sequence]:
     read = model.tokenize(inputs, reply=True)
     written = [
-        tuple(model.tokenizer(item.text, add_special_tokens=False)["input_ids"])[: longest[1]]
-        for item in continuations
+        tuple(model.tokenizer(item.text, add_special_tokens=False)["input_ids"])[: longest[1]] for item in continuations
     ]
     for index, item in enumerate(read):
         for sign in (True, False):

@@ -68,7 +68,9 @@ def _cosines(
         directions = []
         for half, _ in folds(units, labels, k=2, seed=seed + halving):
             own = None if pairs is None else [pairs[row] for row in half]
-            fitted = finder().fit(rows[torch.from_numpy(half)], labels[half], groups=[units[row] for row in half], pairs=own)
+            fitted = finder().fit(
+                rows[torch.from_numpy(half)], labels[half], groups=[units[row] for row in half], pairs=own
+            )
             directions.append(fitted.direction_)
         cosines.append(float(directions[0] @ directions[1]))
     return cosines

@@ -22,7 +22,7 @@ from torch import Tensor
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Ablate, Add
 from covec.measure._divergence import Divergence
-from covec.measure._readout import Continuation, Readout
+from covec.measure._readout import Continuation, Linear, Readout
 from covec.models.positions import Position
 from covec.models.text import TextModel
 from covec.models.tokens import Input
@@ -30,7 +30,8 @@ from covec.progress import Progress, silent
 from covec.registry import method
 from covec.statistics.figure import Figure
 
-CONFIRMED = 3  # null vectors, of the largest estimated effects, that are run for real
+ABLATION_PAIRS = 2  # continuations of each class by which an input is continued, for ablation
+CONFIRMED = 2  # null vectors, of the largest estimated effects, that are run for real
 STRENGTHS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 EQUAL_KL = 0.1  # nats a token at which effects are compared
 _CONTENT = Position("content")
@@ -70,7 +71,8 @@ class Used:
 @dataclass(frozen=True)
 class NullVectors:
     """Vectors that know nothing of the concept: `directions` [k, d] of unit norm, their `targets` [k] for ablation
-    (the midpoint of their own class means) and their `writes` [k, d]."""
+    (the midpoint of their own class means) and their `writes` [k, d].
+    """
 
     directions: Float[Tensor, "k d"]
     targets: Float[Tensor, "k"]
@@ -129,13 +131,18 @@ def used(
     add = Add(site=vector.site, shift=part.write[0])
     target = -part.intercept if vector.scale_from == "class-means" else part.intercept * 0
     ablate = Ablate(site=vector.site, directions=part.direction, targets=target)
-    with progress("does the model use it", 5 + 2 * confirmed) as bar:
+    with progress("does the model use it", 3 + 2 * confirmed) as bar:
         opened = Readout(model, vector.site, _CONTENT, prompts, continuations)
+        linear = opened.linear()
         divergence = Divergence(model, vector.site, neutral)
-        curve, by_prompt = _curve(opened, divergence, add, seed, bar.advance)
-        add_nulls = _add_nulls(opened, nulls, confirmed, bar.advance)
-        isotropic = _isotropic(opened, float(part.write.norm()), part.write.shape[1], seed)
-        ends = Readout(model, vector.site, _CONTENT, [*positives, *negatives], continuations)
+        curve, by_prompt = _curve(opened, linear.values, divergence, add, seed, bar.advance)
+        add_nulls = _add_nulls(opened, linear, nulls, confirmed, bar.advance)
+        isotropic = _isotropic(linear, float(part.write.norm()), seed)
+        # The same continuations for both classes, so that what they do by themselves cancels.
+        turns = [*range(len(positives)), *range(len(negatives))]
+        ends = Readout(
+            model, vector.site, _CONTENT, [*positives, *negatives], continuations, each=ABLATION_PAIRS, turns=turns
+        )
         gap, closed, ablate_nulls = _ablation(ends, ablate, len(positives), nulls, confirmed, bar.advance)
     slope = _mean_figure(by_prompt, add_nulls, seed, f"slope over strengths -1 to 1, {len(prompts)} neutral prompts")
     fall = _fall_figure(closed, len(positives), ablate_nulls, seed)
@@ -160,7 +167,7 @@ Advance = Callable[[], None]
 
 
 def _curve(
-    readout: Readout, divergence: Divergence, add: Add, seed: int, advance: Advance
+    readout: Readout, plain: np.ndarray, divergence: Divergence, add: Add, seed: int, advance: Advance
 ) -> tuple[list[dict[str, float]], np.ndarray]:
     """The readout and the divergence at every strength, and each prompt's slope over -1 to 1.
 
@@ -179,9 +186,8 @@ def _curve(
     return curve, (values[1.0] - values[-1.0]) / 2
 
 
-def _add_nulls(readout: Readout, nulls: NullVectors, confirmed: int, advance: Advance) -> list[float]:
-    effects = readout.linear().add(nulls.writes).mean(1)
-    advance()
+def _add_nulls(readout: Readout, linear: Linear, nulls: NullVectors, confirmed: int, advance: Advance) -> list[float]:
+    effects = linear.add(nulls.writes).mean(1)
     for index in np.argsort(-effects)[:confirmed]:
         shift = nulls.writes[index]
         up = readout.values(Add(site=readout.split.site, shift=shift))
@@ -191,22 +197,26 @@ def _add_nulls(readout: Readout, nulls: NullVectors, confirmed: int, advance: Ad
     return [float(effect) for effect in effects]
 
 
-def _isotropic(readout: Readout, norm: float, width: int, seed: int, count: int = 100) -> Figure:
-    drawn = torch.randn(count, width, generator=torch.Generator().manual_seed(seed))
-    effects = np.abs(readout.linear().add(norm * torch.nn.functional.normalize(drawn, dim=1)).mean(1))
+def _isotropic(linear: Linear, norm: float, seed: int, count: int = 100) -> Figure:
+    drawn = torch.randn(count, linear.gradients.shape[1], generator=torch.Generator().manual_seed(seed))
+    effects = np.abs(linear.add(norm * torch.nn.functional.normalize(drawn, dim=1)).mean(1))
     high = float(np.quantile(effects, 0.95))
-    return Figure(float(np.median(effects)), high=high, n=count, how="random directions of the same norm, size of effect")
+    return Figure(
+        float(np.median(effects)), high=high, n=count, how="random directions of the same norm, size of effect"
+    )
 
 
 def _ablation(
     readout: Readout, ablate: Ablate, positives: int, nulls: NullVectors, confirmed: int, advance: Advance
 ) -> tuple[float, np.ndarray, list[float]]:
     """The gap before, each input's change of readout under ablation, and the nulls' closing of the gap."""
-    before = readout.values()
+    linear = readout.linear()
+    before = linear.values
+    advance()
     closed = before - readout.values(ablate)
     advance()
-    linear = -readout.linear().ablate(nulls.directions, nulls.targets)
-    effects = linear[:, :positives].mean(1) - linear[:, positives:].mean(1)
+    changes = -linear.ablate(nulls.directions, nulls.targets)
+    effects = changes[:, :positives].mean(1) - changes[:, positives:].mean(1)
     for index in np.argsort(-effects)[:confirmed]:
         edit = Ablate(site=ablate.site, directions=nulls.directions[index][None], targets=nulls.targets[index][None])
         change = before - readout.values(edit)

@@ -68,12 +68,14 @@ def load(
     """
     if isinstance(source, nn.Module):
         return _live(source, tokenizer, device, dtype, trust_remote_code)
+    if not isinstance(source, str | Path) or not str(source):
+        raise ModelError(f"no model {source!r}: give a name, a folder, an id of the Hub or a live transformers model")
     where = choose_device(device)
     kind = choose_dtype(dtype, where)
     name = str(source)
     folder = _folder(name, progress)
     given = folder if tokenizer is None else tokenizer
-    with _one_line(name), _without_bars():
+    with _one_line(name), _quietly():
         module = _module(name, folder, where, kind, trust_remote_code)
     tokenizer = _tokenizer(name, given, trust_remote_code, progress)
     return TextModel(module, tokenizer, name=name, source=str(folder))
@@ -84,7 +86,7 @@ def reread(model: TextModel, dtype: torch.dtype) -> TextModel | None:
     if model.source is None or getattr(model.config, "quantization_config", None):
         return None
     reader: Any = type(model.module)
-    with _one_line(model.name), _without_bars():
+    with _one_line(model.name), _quietly():
         again = reader.from_pretrained(model.source, dtype=dtype, **_place(model.device))
     if fingerprint(again, model.tokenizer) != fingerprint(model.module, model.tokenizer):
         return None  # its weights were changed since it was loaded
@@ -94,11 +96,17 @@ def reread(model: TextModel, dtype: torch.dtype) -> TextModel | None:
 
 def _live(module: nn.Module, tokenizer: Any, device: Any, dtype: Any, trust: bool) -> TextModel:
     name = getattr(getattr(module, "config", None), "name_or_path", "") or type(module).__name__
-    if (device, dtype) != ("auto", "auto"):
-        raise ModelError("a live model is taken as it is: move it with model.to(...) and leave device and dtype out")
+    if not hasattr(module, "config"):
+        raise ModelError(f"{name} is no transformers model: it has no config")
     if tokenizer is None:
         raise ModelError(f"the live model {name} comes without its tokenizer: give it, covec.load(model, tokenizer)")
-    return TextModel(module, _tokenizer(name, tokenizer, trust, silent), name=name)
+    model = TextModel(module, _tokenizer(name, tokenizer, trust, silent), name=name)
+    moved = device != "auto" and choose_device(device).type != model.device.type
+    if moved or (dtype != "auto" and choose_dtype(dtype, model.device) != model.dtype):
+        raise ModelError(
+            f"{name} is live and taken as it is, {model.dtype} on {model.device}: move it with model.to(...)"
+        )
+    return model
 
 
 def _folder(name: str, progress: Progress) -> Path:
@@ -159,12 +167,17 @@ def _module(name: str, folder: Path, device: torch.device, dtype: torch.dtype, t
         config=config,
         trust_remote_code=trust,
         local_files_only=True,
+        ignore_mismatched_sizes=True,  # told below, in one line
         output_loading_info=True,
         **kind,
         **_place(device),
     )
-    if missing := sorted(key for key in told["missing_keys"] if "pooler" not in key):
-        raise ModelError(f"{name} lacks weights ({missing[0]} and {len(missing) - 1} more): they would be random")
+    wrong = {key for key in told["missing_keys"] if "pooler" not in key} | {key for key, *_ in told["mismatched_keys"]}
+    if wrong:
+        raise ModelError(
+            f"{name} is not whole: {len(wrong)} weights are missing or of another shape than its config.json says, "
+            f"such as {min(wrong)}"
+        )
     _page_in(module)
     return module
 
@@ -219,15 +232,17 @@ def _page_in(module: nn.Module) -> None:
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
-    """A scope in which transformers draws no bars of its own."""
+def _quietly() -> Iterator[None]:
+    """A scope in which transformers draws no bars of its own and prints no reports: what matters is raised here."""
     from transformers.utils import logging
 
-    drawn = logging.is_progress_bar_enabled()
+    drawn, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(verbosity)
         if drawn:
             logging.enable_progress_bar()
 

@@ -59,7 +59,7 @@ class Position:
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Where the parts of one tokenised input stand, in the unpadded sequence.
 

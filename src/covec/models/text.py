@@ -72,6 +72,11 @@ class TextModel:
         return bool(self.module.can_generate())  # type: ignore[operator]
 
     @property
+    def has_head(self) -> bool:
+        """Whether the model gives logits over its vocabulary."""
+        return self.module.get_output_embeddings() is not None  # type: ignore[operator]
+
+    @property
     def context(self) -> int | None:
         """The most tokens the model reads at once, None where it sets no limit."""
         limit = getattr(self.config, "max_position_embeddings", None)

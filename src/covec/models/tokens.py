@@ -15,8 +15,10 @@ from covec.models.positions import Layout
 Input = str | Sequence[dict[str, str]]
 Span = tuple[int, int]
 
+_AT_ONCE = 256  # texts: the tokenizer's own records are many times their ids, and would fragment the memory
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Tokenized:
     """One input as the model reads it: `ids` [tokens], character `offsets` into `text`, and its layout."""
 
@@ -99,17 +101,18 @@ def _encode(tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]) -> list
     rendered = 0
     for chat in set(chats):
         rows = [index for index, value in enumerate(chats) if value is chat]
-        batch = tokenizer(
-            [texts[row] for row in rows],
-            add_special_tokens=not chat,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            verbose=False,
-        )
-        for row, ids, offsets in zip(rows, batch["input_ids"], batch["offset_mapping"], strict=True):
-            twice = bos is not None and list(ids[:2]) == [bos, bos]
-            done[row] = (ids[1:], offsets[1:]) if twice else (ids, offsets)
-            rendered += twice
+        for some in (rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)):
+            batch = tokenizer(
+                [texts[row] for row in some],
+                add_special_tokens=not chat,
+                return_offsets_mapping=True,
+                return_attention_mask=False,
+                verbose=False,
+            )
+            for row, ids, offsets in zip(some, batch["input_ids"], batch["offset_mapping"], strict=True):
+                twice = bos is not None and list(ids[:2]) == [bos, bos]
+                done[row] = (ids[1:], offsets[1:]) if twice else (ids, offsets)
+                rendered += twice
     if rendered:
         already = "1 text already begins" if rendered == 1 else f"{rendered} texts already begin"
         warnings.warn(f"{already} with {tokenizer.bos_token}: no second one was added", stacklevel=4)

@@ -55,18 +55,14 @@ def holdout(
     """Select on `split.validation`, refit on train and validation, and score `split.test`."""
     train, validation, test = split.train, split.validation, split.test
     known = np.concatenate([train, validation])
-    candidates = sweeping.sweep(
-        data, train, validation, plan.sites, plan.positions, plan.finders, progress=progress
-    )
+    candidates = sweeping.sweep(data, train, validation, plan.sites, plan.positions, plan.finders, progress=progress)
     winner = sweeping.best(candidates, lambda one: _stability(data, one, train, plan, with_null=False).value)
     swept = sweeping.null(data, train, validation, plan.sites, plan.positions, plan.seed) if with_null else None
     vector = fitted(model, data, winner, known, plan)
     at = (winner.site, winner.position)
     unseen = data.at(*at, test)
     threshold = best_threshold(winner.scores, data.labels[validation])
-    judged = judge.Test(
-        vector.score(unseen).numpy(), data.labels[test], threshold, data.groups(test), data.pairs(test)
-    )
+    judged = judge.Test(vector.score(unseen).numpy(), data.labels[test], threshold, data.groups(test), data.pairs(test))
     rows, labels = data.at(*at, known), data.labels[known]
     shuffles = judge.shuffled_directions(
         rows, labels, unseen, judged.labels, data.groups(known), data.pairs(known), plan.seed
@@ -135,5 +131,3 @@ def _stability(data: Data, one: Candidate, rows: Rows, plan: Plan, *, with_null:
         with_null=with_null,
         seed=plan.seed,
     )
-
-

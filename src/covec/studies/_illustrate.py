@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ import torch
 from covec.activations.split import Split
 from covec.concepts.packaged import neutral_prompts
 from covec.concepts.vector import ConceptVector
-from covec.detect._detect import detect
+from covec.detect._detect import Detections, detect
 from covec.models.text import TextModel
 from covec.models.tokens import Input
 from covec.studies.result import Illustrations
@@ -43,7 +44,8 @@ def _texts(
         return ()
     found = detect(model, vector, [inputs[index] for index in chosen])
     return tuple(
-        {**one.to_json(), "label": bool(labels[index])} for index, one in zip(chosen, found, strict=True)
+        {**one.to_json(), "label": bool(labels[index])}
+        for index, one in zip(chosen, cast(Detections, found), strict=True)
     )
 
 
@@ -65,7 +67,7 @@ def _nearest(model: TextModel, vector: ConceptVector) -> tuple[tuple[tuple[str, 
     """Tokens whose logit rises and falls most between the class means, seen from the last norm and the head alone."""
     part = vector.parts[vector.site]
     final = next((tap.module for site, tap in model.anatomy.taps.items() if site.kind == "final"), None)
-    if vector.site.kind != "resid" or part.mean_positive is None or final is None:
+    if vector.site.kind != "resid" or part.mean_positive is None or part.mean_negative is None or final is None:
         return (), ()
     means = torch.stack([part.mean_positive, part.mean_negative]).to(model.device, model.dtype)
     with torch.no_grad():

@@ -75,11 +75,15 @@ def shuffled_directions(
     """Test AUROCs of differences of class means under shuffled training labels."""
     rng = np.random.default_rng(seed)
     shuffled = permuted_labels(train_labels, SHUFFLES, groups=groups, pairs=pairs, rng=rng)
-    signs = torch.from_numpy(np.where(shuffled, 1 / shuffled.sum(1, keepdims=True), -1 / (~shuffled).sum(1, keepdims=True)))
+    signs = torch.from_numpy(
+        np.where(shuffled, 1 / shuffled.sum(1, keepdims=True), -1 / (~shuffled).sum(1, keepdims=True))
+    )
     return np.atleast_1d(auroc((signs.float() @ train @ test.T).numpy(), labels))
 
 
-def _turned(directions: Tensor, train: Tensor, train_labels: np.ndarray, test: Tensor, labels: np.ndarray) -> np.ndarray:
+def _turned(
+    directions: Tensor, train: Tensor, train_labels: np.ndarray, test: Tensor, labels: np.ndarray
+) -> np.ndarray:
     truth = torch.from_numpy(train_labels)
     gaps = (train[truth].mean(0) - train[~truth].mean(0)) @ directions.T
     turned = directions * torch.where(gaps < 0, -1.0, 1.0)[:, None]
@@ -89,7 +93,9 @@ def _turned(directions: Tensor, train: Tensor, train_labels: np.ndarray, test: T
 def random_figure(aurocs: np.ndarray) -> Figure:
     """Median and 95th percentile (`high`) of the random directions."""
     median, high = np.quantile(aurocs, [0.5, 0.95])
-    return Figure(float(median), high=float(high), null=0.5, n=len(aurocs), how="test AUROC of random directions: median, 95%")
+    return Figure(
+        float(median), high=float(high), null=0.5, n=len(aurocs), how="test AUROC of random directions: median, 95%"
+    )
 
 
 def verdict(

@@ -45,9 +45,7 @@ def nested(model: TextModel, data: Data, plan: Plan, progress: Progress) -> Foun
     scores, labels, right = _out_of_fold(model, data, fold, outer, plan)
     order = np.concatenate(tests)
     winner, candidates = whole
-    swept = sweeping.null(
-        data, np.setdiff1d(kept, tests[0]), tests[0], plan.sites, plan.positions, plan.seed
-    )
+    swept = sweeping.null(data, np.setdiff1d(kept, tests[0]), tests[0], plan.sites, plan.positions, plan.seed)
     vector = fitted(model, data, winner, kept, plan)
     test = judge.Test(
         scores, labels, 0.0, data.groups(order), data.pairs(order), [int(fold[row]) for row in order], right=right

@@ -74,14 +74,15 @@ def plan(
         raise ExamplesError("there is no concept to study: give examples")
     for name, examples in concepts.items():
         if examples.kind not in model.accepts:
-            raise ExamplesError(f"{name} holds {examples.kind} inputs; {model.name} reads {' and '.join(model.accepts)}")
+            raise ExamplesError(
+                f"{name} holds {examples.kind} inputs; {model.name} reads {' and '.join(model.accepts)}"
+            )
         require_enough(examples)
     if nulls < 1:
         raise CovecError(f"nulls must be at least 1, not {nulls}")
     chosen = model.select(sites)
     chosen = chosen[::3] if quick and sites == "resid.*" else chosen
-    names = position.split(",") if isinstance(position, str) else [position] if isinstance(position, Position) else position
-    positions = tuple(dict.fromkeys(Position.parse(name.strip() if isinstance(name, str) else name) for name in names))
+    positions = _positions(position)
     for one in positions:
         if not one.single:
             raise CovecError(f"a study reads one row an input: pool the position, such as {one.select}/mean")
@@ -101,9 +102,7 @@ def plan(
     )
 
 
-def _finders(
-    names: Names | None, concepts: Mapping[str, Examples], quick: bool
-) -> tuple[dict[str, Any], list[str]]:
+def _finders(names: Names | None, concepts: Mapping[str, Examples], quick: bool) -> tuple[dict[str, Any], list[str]]:
     """The finders that are named, or all that the examples and the time allow; those left out are noted."""
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",") if name.strip()]
@@ -122,6 +121,14 @@ def _finders(
     if not found:
         raise CovecError(f"no finder is left to try: name some of {', '.join(registry.names('find'))}")
     return found, notes
+
+
+def _positions(given: str | Position | Sequence[str | Position]) -> tuple[Position, ...]:
+    if isinstance(given, str):
+        given = [name.strip() for name in given.split(",")]
+    elif isinstance(given, Position):
+        given = [given]
+    return tuple(dict.fromkeys(Position.parse(one) for one in given))
 
 
 def _lacks(examples: Examples, what: str) -> bool:

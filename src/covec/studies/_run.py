@@ -26,6 +26,7 @@ from covec.models.load import reread
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
+from covec.models.tokens import Tokenized
 from covec.progress import Progress, silent
 from covec.statistics.figure import Figure
 from covec.statistics.splits import independent_groups, regime, split
@@ -111,11 +112,10 @@ def study(
     return Studies(studies, cosines, (), seconds)
 
 
-def _captured(
-    model: TextModel, concepts: Mapping[str, Examples], asked: Plan, progress: Progress
-) -> dict[str, Data]:
+def _captured(model: TextModel, concepts: Mapping[str, Examples], asked: Plan, progress: Progress) -> dict[str, Data]:
     """Activations of all concepts from one capture; an input that stands in several runs once."""
-    tokens, spans_of = [], {}
+    tokens: list[Tokenized] = []
+    spans_of: dict[str, slice] = {}
     for name, examples in concepts.items():
         start = len(tokens)
         tokens += model.tokenize(examples.inputs, spans=examples.spans)
@@ -230,9 +230,7 @@ def _same(cell: Any, winner: Any) -> bool:
 def _calibrated(model: TextModel, data: Data, found: Found, progress: Progress) -> Any:
     """The vector, with aggregator, threshold and calibration from validation rows that its twin never saw."""
     twin = calibrate(model, found.calibrating, data.examples, found.validation, progress=progress)
-    return replace(
-        found.vector, aggregator=twin.aggregator, threshold=twin.threshold, calibration=twin.calibration
-    )
+    return replace(found.vector, aggregator=twin.aggregator, threshold=twin.threshold, calibration=twin.calibration)
 
 
 def _wrong(data: Data, found: Found, others: Mapping[str, Data], asked: Plan) -> dict[str, Figure]:
@@ -275,9 +273,11 @@ def _used(
 ) -> Used:
     if precise is None:
         return Used(why="a quick study does not test it")
-    if not model.causal or not hasattr(model.module, "lm_head") and model.module.get_output_embeddings() is None:  # type: ignore[operator]
+    if not model.causal or not model.has_head:
         return Used(why=f"{model.name} has no language head to read from")
-    inputs = {sign: [data.examples.inputs[row] for row in found.test_rows if data.labels[row] == sign] for sign in (True, False)}
+    inputs: dict[bool, list[Any]] = {True: [], False: []}
+    for row in found.test_rows:
+        inputs[bool(data.labels[row])].append(data.examples.inputs[row])
     continuations = asked.continuations or tuple(
         Continuation("\n" + given, sign, given)
         for sign, held_out in inputs.items()

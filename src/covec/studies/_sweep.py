@@ -117,7 +117,6 @@ def best(candidates: Sequence[Candidate], stability: Any) -> Candidate:
     return max(tied[:_TIED_CELLS], key=stability)
 
 
-
 def null(
     data: Data, train: Rows, validation: Rows, sites: Sequence[Site], positions: Sequence[Position], seed: int
 ) -> SweepTest:
@@ -132,9 +131,7 @@ def null(
     return test.finish()
 
 
-def cells(
-    candidates: Sequence[Candidate], labels: Bool[np.ndarray, "m"], test: SweepTest | None
-) -> tuple[Cell, ...]:
+def cells(candidates: Sequence[Candidate], labels: Bool[np.ndarray, "m"], test: SweepTest | None) -> tuple[Cell, ...]:
     """The sweep as the report shows it, best first; intervals take rows as independent."""
     ranked = sorted(candidates, key=lambda one: (-one.auroc, -one.accuracy))
     return tuple(
