@@ -13,14 +13,7 @@ from covec.models.text import TextModel
 from covec.studies import Studies
 from tiny import tiny_model
 
-WORDS = ["the", "hotel", "was", "clean", "and", "people", "were", "kind", "dull", "film", "two", "hours"] + [
-    "water",
-    "boils",
-    "at",
-    "degrees",
-    "ice",
-    "melts",
-]
+WORDS = ["the", "hotel", "was", "clean", "and", "people", "were", "film", "two", "hours", "water", "boils", "ice"]
 
 
 def examples(n, seed=0, name="kind", mark=("kind", "dull")):
