@@ -55,7 +55,7 @@ def tiny_text() -> TextModel:
 def model(tiny_text: TextModel, monkeypatch: pytest.MonkeyPatch) -> TextModel:
     """The model that every command loads."""
 
-    def load(name: str, device: str = "auto", dtype: str = "auto") -> TextModel:
+    def load(name: str, **options: Any) -> TextModel:
         if name != "tiny":
             raise covec.CovecError(f"no model {name!r}; `covec models` lists those at hand")
         return tiny_text

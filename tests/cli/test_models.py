@@ -19,7 +19,7 @@ def put(hub, repo, *names):
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
     for name in names:
-        (snapshot / name).write_bytes(b"1234")
+        (snapshot / name).write_text('{"vocab_size": 9}')
 
 
 def test_the_embedded_model_is_listed(run, hub):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covec.cli._progress import bars
 from covec.errors import CovecError
 
 if TYPE_CHECKING:
@@ -18,6 +19,6 @@ def load_model(name: str | None, vector: ConceptVector, *, device: str, dtype: s
     name = name or vector.model.get("name")
     if not name:
         raise CovecError(f"the vector {vector.name!r} does not say which model it was found in; give --model")
-    model = covec.load(name, device=device, dtype=dtype)
+    model = covec.load(name, device=device, dtype=dtype, progress=bars())
     vector.check_model(model.describe(), force=force)
     return model

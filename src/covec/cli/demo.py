@@ -41,7 +41,7 @@ def demo(
 
             examples = example_concept()
             _say("1. Find", f"{len(examples)} labelled sentences, read in {options.DEFAULT_MODEL} at all its blocks.")
-            model = covec.load(options.DEFAULT_MODEL, device=device, dtype=dtype)
+            model = covec.load(options.DEFAULT_MODEL, device=device, dtype=dtype, progress=bars())
             study = covec.study(model, examples, progress=bars())
             assert isinstance(study, covec.Study)  # of one concept
             study.write(folder)

@@ -60,7 +60,7 @@ def study(
             file, text_column=text_column, label_column=label_column, positive=positive, each_class=each_class
         )
         result = covec.study(
-            covec.load(model, device=device, dtype=dtype),
+            covec.load(model, device=device, dtype=dtype, progress=bars()),
             examples,
             sites=sites,
             finders=finders,
