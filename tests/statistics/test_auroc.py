@@ -79,6 +79,7 @@ def test_threshold_is_the_most_accurate_and_moves_with_the_scale(rows, scale):
     [
         ([1.0, 2.0], [True, True], "same label"),
         ([1.0, np.nan], [True, False], "NaN"),
+        ([1.0, np.inf], [True, False], "infinite"),
         ([1.0, 2.0, 3.0], [True, False], "do not match"),
         ([[1.0, 2.0]] * 3, [[True, False]] * 2, "do not match"),
         ([], [], "n > 0"),

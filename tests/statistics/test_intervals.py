@@ -27,6 +27,8 @@ def test_method_follows_the_data():
     assert auroc_figure(scores, labels, groups).how == f"cluster bootstrap of 40 groups, {ending}"
     assert auroc_figure(scores, labels, few).how == f"Newcombe, each of 12 groups as one row, {ending}"
     assert auroc_figure(labels, labels, groups).how == f"Newcombe, each of 40 groups as one row, {ending}"
+    pairs, halves = np.repeat(range(12), 2), np.tile([True, False], 12)
+    assert auroc_figure(scores[:24], halves, pairs).how == f"Newcombe, each of 12 groups as one row, {ending}"
     assert accuracy_figure(scores, labels, 0.5).how == f"Wilson, {ending}"
     assert accuracy_figure(scores, labels, 0.5, groups).how == f"cluster bootstrap of 40 groups, {ending}"
     assert accuracy_figure(labels, labels, 0.5, groups).how == f"Wilson, each of 40 groups as one row, {ending}"
@@ -82,6 +84,7 @@ def test_a_perfect_score_does_not_beat_a_nearly_perfect_one():
     almost[0] = -1
     difference = auroc_difference(labels, almost, labels)
     assert difference.low < 0 < difference.value
+    assert difference.how.startswith("paired Newcombe and logit-DeLong")
 
 
 def test_accuracy_difference():

@@ -27,7 +27,7 @@ def auroc(scores: ArrayLike, labels: ArrayLike) -> Any:
     Raises
     ------
     ExamplesError
-        Shapes differ, a score is NaN, a label is not true or false, or a class is empty.
+        Shapes differ, a score is not finite, a label is not true or false, or a class is empty.
 
     References
     ----------
@@ -96,7 +96,7 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
 def checked_scores(
     scores: ArrayLike, labels: ArrayLike, *, one_row: bool = False
 ) -> tuple[Float[np.ndarray, "*m n"], Bool[np.ndarray, "*m n"]]:
-    """`scores` as floats without NaN, `labels` as booleans of both classes, in matching shapes; or `ExamplesError`."""
+    """`scores` as finite floats, `labels` as booleans of both classes, in matching shapes; or `ExamplesError`."""
     scores, labels = np.asarray(scores), checked_labels(labels)
     if scores.dtype.kind not in "bfiu":
         raise ExamplesError(f"scores are numbers, not {scores.dtype}: pass what decision_function gives")
@@ -105,8 +105,9 @@ def checked_scores(
     if not fits or (one_row and rows):
         wanted = "[n] each" if one_row else "[n] or [m, n] each"
         raise ExamplesError(f"scores {scores.shape} and labels {labels.shape} do not match: pass {wanted}")
-    if np.isnan(scores).any():
-        raise ExamplesError(f"{int(np.isnan(scores).sum())} scores are NaN: look for NaN or inf in the activations")
+    if not np.isfinite(scores).all():
+        count = int((~np.isfinite(scores)).sum())
+        raise ExamplesError(f"{count} scores are NaN or infinite: look for the same in the activations")
     return scores if scores.dtype == np.float32 else scores.astype(np.float64), labels
 
 

@@ -23,7 +23,7 @@ def delong(scores: ArrayLike, labels: ArrayLike) -> tuple[Float[np.ndarray, " m"
     Raises
     ------
     ExamplesError
-        Shapes differ, a score is NaN, or only one class has rows.
+        Shapes differ, a score is not finite, or only one class has rows.
 
     References
     ----------

@@ -44,7 +44,7 @@ def auroc_figure(
     Raises
     ------
     ExamplesError
-        Shapes differ, a score is NaN, or only one class has rows.
+        Shapes differ, a score is not finite, or only one class has rows.
     """
     scores, labels = checked_scores(scores, labels, one_row=True)
     return _figure(
@@ -73,8 +73,9 @@ def auroc_difference(
 
     def closed_form(codes: Codes) -> tuple[float, float, str]:
         *one, how = _auroc_interval(scores, labels, codes)
-        *other, _ = _auroc_interval(baseline, labels, codes)
-        return *difference_interval((first, *one), (second, *other), correlation), f"paired {how}"
+        *other, how_other = _auroc_interval(baseline, labels, codes)
+        names = how if how == how_other else f"{how} and {how_other}"
+        return *difference_interval((first, *one), (second, *other), correlation), f"paired {names}"
 
     return _figure(first - second, statistic, closed_form, group_codes(groups, len(labels)), 0.0, seed)
 
@@ -148,7 +149,7 @@ def _figure(
 def _auroc_interval(
     scores: Float[np.ndarray, " n"], labels: Bool[np.ndarray, " n"], codes: Codes
 ) -> tuple[float, float, str]:
-    positives, negatives = len(np.unique(codes[labels])), len(np.unique(codes[~labels]))
-    if positives + negatives == len(labels):
+    if codes.max() + 1 == len(labels):
         return auroc_interval(scores, labels)
+    positives, negatives = len(np.unique(codes[labels])), len(np.unique(codes[~labels]))
     return *newcombe(auroc(scores, labels), positives, negatives), "Newcombe"

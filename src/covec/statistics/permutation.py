@@ -96,7 +96,7 @@ def null_aurocs(
     Raises
     ------
     ExamplesError
-        Scores and labels do not match, or a score is NaN.
+        Scores and labels do not match, or a score is not finite.
     """
     scores, _ = checked_scores(scores, exchange.labels, one_row=True)
     rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def p_test(
     Raises
     ------
     ExamplesError
-        Shapes differ, a score is NaN, only one class has rows, or groups, pairs or folds are not one a row.
+        Shapes differ, a score is not finite, only one class has rows, or groups, pairs or folds are not one a row.
     """
     scores, labels = checked_scores(scores, labels, one_row=True)
     null = null_aurocs(scores, Exchange.of(labels, groups, pairs, folds), permutations, seed=seed)

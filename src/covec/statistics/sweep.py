@@ -54,7 +54,8 @@ class SweepTest:
 class SweepNull:
     """Validation AUROCs of every cell of a sweep under the observed and under permuted labels.
 
-    Labels are permuted over training and validation rows together, the same way in every cell.
+    Add every cell, then finish. Labels are permuted over training and validation rows together, the same way in every
+    cell.
 
     Parameters
     ----------
@@ -71,13 +72,6 @@ class SweepNull:
     ------
     ExamplesError
         A part has only one class, or groups or pairs are not one a row.
-
-    Examples
-    --------
-    >>> null = SweepNull(labels[train], labels[validation])
-    >>> for site in sites:
-    ...     null.add(site, rows[site][train], rows[site][validation])
-    >>> null.finish().p_sweep
     """
 
     def __init__(
@@ -169,7 +163,7 @@ def _weights(
 ) -> Float[np.ndarray, "2+k r"]:
     """Weight of each principal axis for the mean difference, the whitened difference and each ridge.
 
-    The whitened difference shrinks the covariance towards `mean_variance` times the identity by the
+    The whitened difference shrinks the covariance towards the mean variance times the identity, by the
     oracle-approximating amount of Chen et al., IEEE Transactions on Signal Processing 58 (2010), equation 23.
     """
     mean_variance = float(spectrum.sum()) / d or 1.0  # features that do not move score nothing, whatever it is
