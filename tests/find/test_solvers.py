@@ -1,4 +1,4 @@
-"""The shared solver against scikit-learn, column by column, and the laws of the factorisation."""
+"""The shared solver against scikit-learn, problem by problem, and the laws of the factorisation."""
 
 from __future__ import annotations
 
@@ -60,46 +60,46 @@ def test_slopes_are_derivatives(loss: Loss) -> None:
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED_HINGE], ids=["logistic", "squared hinge"])
 @pytest.mark.parametrize(("n", "d"), SHAPES)
-def test_every_column_is_scikit_learns_solution(loss: Loss, n: int, d: int) -> None:
+def test_every_problem_is_solved_as_by_scikit_learn(loss: Loss, n: int, d: int) -> None:
     rows = Rows(*(lambda world: (world.X, world.y))(draw(n, d, effect=1, seed=3)))
     Z, y = rows.spectrum.standardised.numpy(), rows.positive.numpy()
     ridges, masks = (0.01, 1.0, 30.0), [np.arange(n) % 3 != 0, np.ones(n, dtype=bool)]
-    trained = torch.from_numpy(np.stack([mask for mask in masks for _ in ridges], axis=1))
+    trained = torch.from_numpy(np.stack([mask for mask in masks for _ in ridges]))
     problem = Problem.of(rows, loss, trained, torch.tensor(ridges * 2), torch.float64)
     solution = minimise(problem, 1e-8)
-    for column, (mask, ridge) in enumerate((mask, ridge) for mask in masks for ridge in ridges):
+    for one, (mask, ridge) in enumerate((mask, ridge) for mask in masks for ridge in ridges):
         if loss is LOGISTIC:
             peer = LogisticRegression(C=1 / (n * ridge), tol=1e-10, max_iter=10_000)
         else:
             peer = LinearSVC(C=1 / (n * ridge), dual=False, tol=1e-10, max_iter=100_000, intercept_scaling=300)
         peer.fit(Z[mask], y[mask])
         wanted = Z @ peer.coef_[0] + peer.intercept_[0]
-        np.testing.assert_allclose((problem.design @ solution)[:, column], wanted, atol=2e-3 * np.abs(wanted).max())
+        np.testing.assert_allclose(problem.outputs(solution)[one], wanted, atol=2e-3 * np.abs(wanted).max())
 
 
-def test_columns_do_not_touch_one_another() -> None:
+def test_problems_do_not_touch_one_another() -> None:
     world = draw(80, 20, effect=1, seed=4)
     rows, ridges = Rows(world.X, world.y), torch.tensor([1e-3, 0.1, 10.0, 1e3])
-    together = minimise(Problem.of(rows, LOGISTIC, torch.ones(80, 4), ridges, torch.float64), 1e-9)
-    for column, ridge in enumerate(ridges):
-        alone = minimise(Problem.of(rows, LOGISTIC, torch.ones(80, 1), ridge[None], torch.float64), 1e-9)
-        torch.testing.assert_close(together[:, column], alone[:, 0], rtol=1e-5, atol=1e-7)
+    together = minimise(Problem.of(rows, LOGISTIC, torch.ones(4, 80), ridges, torch.float64), 1e-9)
+    for one, ridge in enumerate(ridges):
+        alone = minimise(Problem.of(rows, LOGISTIC, torch.ones(1, 80), ridge[None], torch.float64), 1e-9)
+        torch.testing.assert_close(together[one], alone[0], rtol=1e-5, atol=1e-7)
 
 
 def test_a_start_does_not_change_the_solution() -> None:
     world = draw(80, 20, effect=1, seed=5)
-    problem = Problem.of(Rows(world.X, world.y), LOGISTIC, torch.ones(80, 1), torch.tensor([0.1]), torch.float64)
-    cold, warm = minimise(problem, 1e-9), minimise(problem, 1e-9, torch.ones(21, 1))
+    problem = Problem.of(Rows(world.X, world.y), LOGISTIC, torch.ones(1, 80), torch.tensor([0.1]), torch.float64)
+    cold, warm = minimise(problem, 1e-9), minimise(problem, 1e-9, torch.ones(1, 21))
     torch.testing.assert_close(cold, warm, rtol=1e-6, atol=1e-8)
 
 
 def test_separable_rows_and_a_weak_ridge_still_converge() -> None:
     world = draw(60, 90, effect=20, seed=6)
     for loss in (LOGISTIC, SQUARED_HINGE):
-        problem = Problem.of(Rows(world.X, world.y), loss, torch.ones(60, 1), torch.tensor([1e-6]), torch.float64)
+        problem = Problem.of(Rows(world.X, world.y), loss, torch.ones(1, 60), torch.tensor([1e-6]), torch.float64)
         weights = minimise(problem, 1e-6)
-        gradient, _ = problem.slopes(weights, problem.design @ weights)
-        start, _ = problem.slopes(torch.zeros_like(weights), torch.zeros(60, 1, dtype=torch.float64))
+        gradient, _ = problem.slopes(weights, problem.outputs(weights))
+        start, _ = problem.slopes(torch.zeros_like(weights), torch.zeros(1, 60, dtype=torch.float64))
         assert problem.size(gradient) < 1e-11 * problem.size(start)
 
 

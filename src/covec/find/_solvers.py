@@ -112,16 +112,16 @@ def fit_convex(
     ridge, start, folds = max(ridges), None, rows.folds()
     if len(ridges) > 1 and folds is not None:
         k = int(folds.max()) + 1
-        trained = (folds[:, None] != torch.arange(k)).repeat_interleave(len(ridges), 1)
+        trained = (folds != torch.arange(k)[:, None]).repeat_interleave(len(ridges), 0)
         problem = Problem.of(rows, loss, trained, torch.tensor(ridges).repeat(k), torch.float32)
         solutions = minimise(problem, CHOOSING)
-        outputs = (problem.design @ solutions).unflatten(1, (k, len(ridges)))
-        unseen = outputs[torch.arange(len(folds)), folds].T
+        outputs = problem.outputs(solutions).unflatten(0, (k, len(ridges)))
+        unseen = outputs[folds, :, torch.arange(len(folds))].T
         chosen = best((score or areas)(unseen, rows.positive), ridges)
-        ridge, start = ridges[chosen], solutions.unflatten(1, (k, len(ridges)))[:, :, chosen].mean(1, keepdim=True)
-    problem = Problem.of(rows, loss, torch.ones(len(rows.X), 1), torch.tensor([ridge]), torch.float64)
+        ridge, start = ridges[chosen], solutions.unflatten(0, (k, len(ridges)))[:, chosen].mean(0, keepdim=True)
+    problem = Problem.of(rows, loss, torch.ones(1, len(rows.X)), torch.tensor([ridge]), torch.float64)
     weights = minimise(problem, FINAL, start)
-    return rows.spectrum.direction(weights[:-1, 0]), ridge
+    return rows.spectrum.direction(weights[0, :-1]), ridge
 
 
 def areas(outputs: Float[Tensor, "ridges n"], positive: Bool[Tensor, "n"]) -> Float[Tensor, "ridges"]:
@@ -136,7 +136,9 @@ def best(scores: Float[Tensor, "ridges"], ridges: Sequence[float]) -> int:
 
 @dataclass(frozen=True)
 class Problem:
-    """Columns (folds x ridges) of one regularised problem, solved side by side.
+    """Several regularised problems on the same rows (folds x ridges), solved side by side.
+
+    They stand in the first dimension of everything: products with few rows are what processors do quickly.
 
     Parameters
     ----------
@@ -145,116 +147,120 @@ class Problem:
     design
         Coordinates of the rows, and a last column of ones for the intercept, which is not penalised [n, r + 1].
     signs
-        Labels, +-1 [n, 1].
+        Labels, +-1 [n].
     share
-        1 / n where a row is trained on in a column, else 0 [n, c].
+        1 / n where a problem trains on a row, else 0 [p, n].
     penalty
-        The ridge of each column on each weight [r + 1, c].
+        The ridge of each problem on each weight [p, r + 1].
     metric
-        Inverse curvature at zero: on the principal axes it is diagonal [r + 1, c].
+        Inverse curvature at zero: on the principal axes it is diagonal [p, r + 1].
     """
 
     loss: Loss
     design: Float[Tensor, "n r1"]
-    signs: Float[Tensor, "n 1"]
-    share: Float[Tensor, "n c"]
-    penalty: Float[Tensor, "r1 c"]
-    metric: Float[Tensor, "r1 c"]
+    signs: Float[Tensor, "n"]
+    share: Float[Tensor, "p n"]
+    penalty: Float[Tensor, "p r1"]
+    metric: Float[Tensor, "p r1"]
 
     @classmethod
     def of(cls, rows: Rows, loss: Loss, trained: Tensor, ridges: Tensor, dtype: torch.dtype) -> Problem:
-        """The problem of `rows`, with the rows `trained` [n, c] and the ridge [c] of each column."""
+        """The problems of `rows`, with the rows `trained` [p, n] and the ridge [p] of each."""
         spectrum = rows.spectrum
-        design = torch.cat([spectrum.coordinates, torch.ones(len(trained), 1)], 1)
-        variances = torch.cat([spectrum.variances, torch.ones(1)])[:, None]
-        penalty = ridges.repeat(len(variances), 1)
-        penalty[-1] = 0
+        design = torch.cat([spectrum.coordinates, torch.ones(len(rows.X), 1)], 1)
+        variances = torch.cat([spectrum.variances, torch.ones(1)])
+        penalty = ridges[:, None].repeat(1, len(variances))
+        penalty[:, -1] = 0
         metric = 1 / (loss.curvature * variances + penalty)
-        share = trained / len(trained)
-        return cls(loss, *(part.to(dtype) for part in (design, rows.signs[:, None], share, penalty, metric)))
+        share = trained / len(rows.X)
+        return cls(loss, *(part.to(dtype) for part in (design, rows.signs, share, penalty, metric)))
 
-    def only(self, columns: Tensor) -> Problem:
-        """The same problem for some of its columns."""
-        kept = {name: getattr(self, name)[:, columns] for name in ("share", "penalty", "metric")}
-        return replace(self, **kept)
+    def only(self, going: Tensor) -> Problem:
+        """Some of the problems."""
+        return replace(self, **{name: getattr(self, name)[going] for name in ("share", "penalty", "metric")})
+
+    def outputs(self, weights: Tensor) -> Tensor:
+        """What weights [p, r + 1] say of every row [p, n]."""
+        return weights @ self.design.T
 
     def objective(self, weights: Tensor, outputs: Tensor) -> Tensor:
-        """What is minimised [c], at weights [r + 1, c] that lead to outputs [n, c]."""
+        """What is minimised [p]."""
         value = self.loss.value(outputs * self.signs)
-        return (self.share * value).sum(0) + (self.penalty * weights.square()).sum(0) / 2
+        return (self.share * value).sum(1) + (self.penalty * weights.square()).sum(1) / 2
 
     def slopes(self, weights: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradient [r + 1, c], and the curvature of each row [n, c]."""
+        """Gradient [p, r + 1], and the curvature of each row [p, n]."""
         slope, curvature = self.loss.slopes(outputs * self.signs)
-        gradient = torch.addcmul(self.design.T @ (self.share * slope * self.signs), self.penalty, weights)
+        gradient = torch.addcmul((self.share * slope * self.signs) @ self.design, self.penalty, weights)
         return gradient, self.share * curvature
 
     def size(self, gradient: Tensor) -> Tensor:
-        """Squared length of a gradient in the metric [c]."""
-        return (gradient.square() * self.metric).sum(0)
+        """Squared length of a gradient in the metric [p]."""
+        return (gradient.square() * self.metric).sum(1)
 
 
-def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "r1 c"] | None = None) -> Float[Tensor, "r1 c"]:
-    """Solve all columns of `problem` by Newton's method, each step by conjugate gradients.
+def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "p r1"] | None = None) -> Float[Tensor, "p r1"]:
+    """Solve all of `problem` by Newton's method, each step by conjugate gradients.
 
-    A column is done once its gradient is `tolerance` times what it was at zero, in the metric of the problem.
+    One is done once its gradient is `tolerance` times what it was at zero, in the metric of the problem.
     """
     weights = torch.zeros_like(problem.metric)
-    initial = problem.size(problem.slopes(weights, problem.design @ weights)[0])
+    initial = problem.size(problem.slopes(weights, problem.outputs(weights))[0])
     if start is not None:
         weights = start.to(weights)
-    outputs, solution, columns = problem.design @ weights, weights.clone(), torch.arange(weights.shape[1])
+    outputs, solution, open_ = problem.outputs(weights), weights.clone(), torch.arange(len(weights))
     for _ in range(_STEPS):
         gradient, curvature = problem.slopes(weights, outputs)
-        left = (problem.size(gradient) / initial[columns]).sqrt()
-        solution[:, columns] = weights
+        left = (problem.size(gradient) / initial[open_]).sqrt()
+        solution[open_] = weights
         going = torch.nonzero(left > tolerance)[:, 0]
         if not len(going):
             break
-        if len(going) < len(columns):
-            problem, columns = problem.only(going), columns[going]
+        if len(going) < len(open_):
+            problem, open_ = problem.only(going), open_[going]
             state = (weights, outputs, gradient, curvature, left)
-            weights, outputs, gradient, curvature, left = (part[..., going] for part in state)
+            weights, outputs, gradient, curvature, left = (part[going] for part in state)
         accuracy = (2 * left).clamp(tolerance / 10, 0.1)
         step, moved = _newton_step(problem, gradient, curvature, accuracy)
-        length = _step_length(problem, (weights, outputs), (step, moved), (gradient * step).sum(0))
+        length = _step_length(problem, (weights, outputs), (step, moved), (gradient * step).sum(1))
         weights, outputs = weights + length * step, outputs + length * moved
     return solution
 
 
 def _newton_step(problem: Problem, gradient: Tensor, curvature: Tensor, accuracy: Tensor) -> tuple[Tensor, Tensor]:
-    """The step [r + 1, c] that cancels `gradient` up to `accuracy` [c], and how it moves the outputs [n, c]."""
-    design, penalty, metric = problem.design, problem.penalty, problem.metric
+    """The step [p, r + 1] that cancels `gradient` up to `accuracy` [p], and how it moves the outputs [p, n]."""
     step, moved = torch.zeros_like(gradient), torch.zeros_like(curvature)
     residual = -gradient
-    ahead = metric * residual
-    along = (residual * ahead).sum(0)
+    ahead = problem.metric * residual
+    along = (residual * ahead).sum(1)
     enough = along * accuracy.square()
     going = along > enough
     for _ in range(_TURNS):
-        reach = design @ ahead
-        bent = torch.addcmul(design.T @ (curvature * reach), penalty, ahead)
-        length = torch.where(going, along / (ahead * bent).sum(0), 0.0)
+        reach = problem.outputs(ahead)
+        bent = torch.addcmul((curvature * reach) @ problem.design, problem.penalty, ahead)
+        length = torch.where(going, along / (ahead * bent).sum(1), 0.0)[:, None]
         step.addcmul_(length, ahead)
         moved.addcmul_(length, reach)
         residual.addcmul_(length, bent, value=-1)
-        steepest = metric * residual
-        previous, along = along, (residual * steepest).sum(0)
+        steepest = problem.metric * residual
+        previous, along = along, (residual * steepest).sum(1)
         going = going & (along > enough)
         if not going.any():
             break
-        ahead = torch.addcmul(steepest, torch.where(going, along / previous, 0.0), ahead)
+        ahead = torch.addcmul(steepest, torch.where(going, along / previous, 0.0)[:, None], ahead)
     return step, moved
 
 
-def _step_length(problem: Problem, here: tuple[Tensor, Tensor], step: tuple[Tensor, Tensor], slope: Tensor) -> Tensor:
-    """The longest of 1, 1/2, 1/4, ... that lowers the objective of each column by enough (Armijo) [c]."""
+def _step_length(
+    problem: Problem, here: tuple[Tensor, Tensor], step: tuple[Tensor, Tensor], slope: Tensor
+) -> Float[Tensor, "p 1"]:
+    """The longest of 1, 1/2, 1/4, ... that lowers each objective by enough (Armijo)."""
     length, objective = torch.ones_like(slope), problem.objective(*here)
     rounding = 10 * torch.finfo(objective.dtype).eps * objective
     for _ in range(_HALVINGS):
-        reached = problem.objective(*(start + length * whole for start, whole in zip(here, step, strict=True)))
-        lower = reached <= objective + 1e-4 * length * slope + rounding
+        reached = (start + length[:, None] * whole for start, whole in zip(here, step, strict=True))
+        lower = problem.objective(*reached) <= objective + 1e-4 * length * slope + rounding
         if lower.all():
             break
         length = torch.where(lower, length, length / 2)
-    return length
+    return length[:, None]
