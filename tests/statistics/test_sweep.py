@@ -6,11 +6,13 @@ import torch
 from scipy.stats import binom
 from sklearn.covariance import OAS
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 
+from covec import registry
 from covec.errors import CovecError
 from covec.statistics.auroc import auroc
 from covec.statistics.permutation import Exchange
-from covec.statistics.sweep import RIDGES, SweepNull
+from covec.statistics.sweep import FINDERS, RIDGES, SweepNull
 
 TRAIN, VALIDATION = 36, 24
 
@@ -30,11 +32,13 @@ def _cell(rng, width, effect=0.0, labels=None):
 def _plain(train, validation, y, y_validation):
     """Validation AUROCs of the three finders, fitted one by one."""
     difference = train[y].mean(0) - train[~y].mean(0)
-    directions = [difference, np.linalg.solve(OAS().fit(train).covariance_, difference)]
-    areas = [auroc(validation @ direction, y_validation) for direction in directions]
-    scale = len(train) * train.var(0).mean()
-    fits = [Ridge(alpha=ridge * scale).fit(train, y.astype(float)) for ridge in RIDGES]
-    return [*areas, max(auroc(fit.predict(validation), y_validation) for fit in fits)]
+    scaler = StandardScaler().fit(train)
+    z, z_validation = scaler.transform(train), scaler.transform(validation)
+    whitened = np.linalg.solve(OAS().fit(z).covariance_, z[y].mean(0) - z[~y].mean(0))
+    fits = [Ridge(alpha=ridge * len(z)).fit(z, y.astype(float)) for ridge in RIDGES]
+    scores = [validation @ difference, z_validation @ whitened, *(fit.predict(z_validation) for fit in fits)]
+    areas = [auroc(row, y_validation) for row in scores]
+    return [*areas[:2], max(areas[2:])]
 
 
 @pytest.mark.parametrize("width", [8, 80])  # by the covariance, by the Gram matrix
@@ -53,6 +57,11 @@ def test_agrees_with_plain_fits_under_every_labelling(width):
     assert test.null_95 == pytest.approx(np.quantile(expected[1:].max(1), 0.95))
     assert test.p_sweep == pytest.approx((1 + (expected[1:].max(1) >= expected[0].max() - 1e-9).sum()) / 20)
     assert test.permutations == 19
+
+
+def test_it_knows_the_finders_by_the_names_and_ridges_that_the_verb_gives_them():
+    assert set(FINDERS) <= set(registry.names("find"))
+    assert registry.get("find", "ridge")().ridges == RIDGES
 
 
 def test_a_planted_direction_is_found_where_it_is():
@@ -114,7 +123,7 @@ def test_kind_of_array_scale_and_order_of_cells_do_not_matter():
 
 def test_features_that_do_not_move_find_nothing():
     null = SweepNull(*_labels(np.random.default_rng(0)), permutations=9)
-    null.add("constant", np.full((TRAIN, 5), 7.0), np.full((VALIDATION, 5), 7.0))
+    null.add("constant", np.full((TRAIN, 5), 0.1), np.full((VALIDATION, 5), 0.1))
     test = null.finish()
     assert (test.observed, test.null_median, test.p_sweep) == (0.5, 0.5, 1.0)
 

@@ -1,8 +1,9 @@
 """The p-value of a whole sweep: the best of many cells, against the best under labels that mean nothing.
 
-The finders here are linear in the labels: with centred activations X, their direction is X' A (y - mean y) for an A
+The finders here are linear in the labels: with centred activations X, their direction is A X' (y - mean y) for an A
 that does not know y. One factorisation a cell therefore serves every permutation of the labels and every ridge, and
-a cell's activations are needed only while it is added.
+a cell's activations are needed only while it is added. As in `covec.find`, all but the difference of means work on
+features of variance 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from covec.statistics.multiplicity import step_down_maximum
 from covec.statistics.permutation import Exchange
 
 FINDERS = ("mean-difference", "whitened-difference", "ridge")
-RIDGES = tuple(10.0**power for power in range(-3, 4))  # in units of the mean variance of an activation
+RIDGES = tuple(10.0**power for power in range(-3, 4))  # in units of the variance of a feature
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class SweepNull:
     permutations, seed
         Number of permutations, and the seed that draws them.
     ridges
-        Ridges to try, in units of the mean variance of an activation; a cell's ridge AUROC is the highest of them.
+        Ridges to try, in units of the variance of a feature; a cell's ridge AUROC is the highest of them.
 
     Raises
     ------
@@ -114,14 +115,20 @@ class SweepNull:
             raise ExamplesError(f"cell {cell}: activations {train.shape} and {validation.shape} differ in width")
         if (cell, FINDERS[0]) in self._areas:
             raise ExamplesError(f"cell {cell} was added before: give each cell a key of its own")
-        mean = train.mean(0)
-        left, spectrum, right = _factors(train - mean, validation - mean, self._centred)
-        weights = _weights(spectrum, len(train), train.shape[1], self._ridges)
-        scores = (weights[:, None, :].astype(np.float32) * right.T) @ left.T
-        areas = areas_of(scores, self._validation)
-        areas[np.isnan(areas)] = 0.5  # permuted labels may leave one class in validation: nothing to be found there
-        of_finders = (areas[0], areas[1], areas[2:].max(0))
+        deviation = train.std(0)
+        varies = deviation > 1e-6 * np.abs(train).max(0)  # float32 resolves no less
+        mean, deviation = train.mean(0)[varies], deviation[varies]
+        train, validation = train[:, varies] - mean, validation[:, varies] - mean
+        difference = self._judge((validation @ train.T @ self._centred).T)
+        left, spectrum, right = _factors(train / deviation, validation / deviation, self._centred)
+        whitened, *ridges = self._judge(_scores(left, spectrum, right, train.shape, self._ridges))
+        of_finders = (difference, whitened, np.max(ridges, axis=0))
         self._areas |= {(cell, finder): row for finder, row in zip(FINDERS, of_finders, strict=True)}
+
+    def _judge(self, scores: Float[np.ndarray, "*k p m"]) -> Float[np.ndarray, "*k p"]:
+        """Validation AUROCs under every labelling, 0.5 where a permutation leaves one class in validation."""
+        areas = areas_of(scores, self._validation)
+        return np.where(np.isnan(areas), 0.5, areas)
 
     def finish(self) -> SweepTest:
         """The test over all cells added."""
@@ -146,7 +153,7 @@ def _factors(
     """Factors of validation scores: ridge l gives `left @ (right / (spectrum + l))`, up to a positive factor.
 
     The spectrum is that of the total covariance, by way of the smaller of it and the Gram matrix. It is found in
-    float64, or the weakest ridges drift; the products need no more than float32.
+    float64, or the weakest ridges drift; what is made of it needs no more than float32.
     """
     n, d = train.shape
     if n < d:
@@ -158,22 +165,24 @@ def _factors(
     return left.astype(np.float32), np.maximum(spectrum, 0), right.astype(np.float32)
 
 
-def _weights(
-    spectrum: Float[np.ndarray, " r"], n: int, d: int, ridges: Float[np.ndarray, " k"]
-) -> Float[np.ndarray, "2+k r"]:
-    """Weight of each principal axis for the mean difference, the whitened difference and each ridge.
+def _scores(
+    left: Float[np.ndarray, "m r"],
+    spectrum: Float[np.ndarray, " r"],
+    right: Float[np.ndarray, "r p"],
+    shape: tuple[int, int],
+    ridges: Float[np.ndarray, " k"],
+) -> Float[np.ndarray, "1+k p m"]:
+    """Scores of the whitened difference and of each ridge, up to a positive factor, from the factors of `[n, d]` rows.
 
-    The whitened difference shrinks the covariance towards the mean variance times the identity, by the
-    oracle-approximating amount of Chen et al., IEEE Transactions on Signal Processing 58 (2010), equation 23.
+    The whitened difference is the ridge a / (1 - a), where a is the oracle-approximating shrinkage of the correlation
+    matrix towards the identity (Chen et al., IEEE Transactions on Signal Processing 58, 2010, equation 23).
     """
-    mean_variance = float(spectrum.sum()) / d or 1.0  # features that do not move score nothing, whatever it is
-    mean_square = float((spectrum**2).sum()) / d**2  # of the covariance's entries
-    excess = (n + 1) * (mean_square - mean_variance**2 / d)
-    shrinkage = min((mean_square + mean_variance**2) / excess, 1.0) if excess > 0 else 1.0
-    whitened = (1 - shrinkage) * spectrum + shrinkage * mean_variance
-    ridge = spectrum + mean_variance * ridges[:, None]
-    weights = 1 / np.vstack([np.ones_like(spectrum), whitened, ridge])
-    return weights / weights.max(1, keepdims=True)  # a factor moves no AUROC and keeps float32 in range
+    n, d = shape[0], max(shape[1], 1)
+    square = float((spectrum**2).sum()) / d**2  # mean of the squared correlations
+    excess = (n + 1) * (square - 1 / d)
+    shrinkage = min((square + 1) / excess, 1.0) if excess > 0 else 1.0
+    weights = 1 / np.vstack([(1 - shrinkage) * spectrum + shrinkage, spectrum + ridges[:, None]])
+    return (weights[:, None, :].astype(np.float32) * right.T) @ left.T
 
 
 def _rows(activations: Any, n: int, cell: Hashable) -> Float[np.ndarray, "n d"]:
