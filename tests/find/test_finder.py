@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from covec import registry
 from covec.checks.finders import draw
 from covec.errors import ExamplesError
-from covec.find import Finder, fit_together
+from covec.find import Finder, Fits, fit_together
 from covec.find._rows import Labels
 from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference
@@ -47,6 +47,17 @@ class Axis(Finder):
         return self
 
 
+class Sites(Finder):
+    """Finds all sites at once."""
+
+    details = ("site",)
+
+    def fit_many(self, X: Any, y: Any, *, groups: Any = None, pairs: Any = None) -> Fits:
+        number, _, d = X.shape
+        zeros, ones = torch.zeros(number, d), torch.ones(number)
+        return Fits(torch.eye(d)[:number], 0.5 * ones, 4 * ones, zeros, zeros, {"site": torch.arange(number) + 1.0})
+
+
 def test_norm_sign_intercept_and_scale_are_completed() -> None:
     X = torch.tensor([[3.0, 4.0], [3.0, 4.0], [0.0, 0.0], [0.0, 0.0]])
     found = Backwards().fit(X, [1, 1, 0, 0])
@@ -69,6 +80,15 @@ def test_a_finder_may_do_everything_itself() -> None:
     fits = Axis().fit_many(torch.stack([world.X, world.X]), world.y)
     assert fits.directions.tolist() == [[1, 0, 0, 0]] * 2
     np.testing.assert_allclose(fits.score(world.X[None].repeat(2, 1, 1))[0], (world.X[:, 0] + 0.25) / 2, atol=1e-6)
+
+
+def test_a_finder_may_do_all_sites_at_once() -> None:
+    world = draw(20, 4, effect=3, seed=1)
+    fits = fit_together({"sites": Sites(), "ridge": Ridge()}, torch.stack([world.X, world.X]), world.y)["sites"]
+    assert fits.directions.tolist() == torch.eye(4)[:2].tolist()
+    found = Sites().fit(world.X, world.y)
+    assert found.direction_.tolist() == [1, 0, 0, 0]
+    assert (found.intercept_, found.scale_, found.site_) == (0.5, 4, 1)
 
 
 def test_fit_together_equals_each_alone_and_leaves_the_finders() -> None:

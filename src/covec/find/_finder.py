@@ -4,7 +4,7 @@ A method derives from `Finder` and defines one of
 
 - `fit_moments(moments)`: class means and a covariance are enough, so it also works on streams of any length;
 - `fit_rows(rows)`: it needs the rows themselves (`Rows` also answers what moments answer);
-- `fit(X, y, *, groups, pairs)`: it does everything itself.
+- `fit(X, y, *, groups, pairs)`, or `fit_many(X, y, *, groups, pairs)` for all sites at once: it does everything itself.
 
 The first two set `direction_`, of any norm and sign. Unit norm, sign, intercept, scale, class means, batches of sites,
 label types, checks and scikit-learn's habits come from here.
@@ -125,7 +125,10 @@ class Finder(ClassifierMixin, BaseEstimator):
         rows = labels.rows(X)
         if not rows.differ:
             raise ExamplesError("the class means coincide, so there is no direction between them: read another site")
-        self.fit_rows(rows)
+        if _defines(self, "fit_many"):
+            self._take(self.fit_many(X[None], y, groups=groups, pairs=pairs))
+        else:
+            self.fit_rows(rows)
         self.classes_ = labels.classes
         return self
 
@@ -149,6 +152,15 @@ class Finder(ClassifierMixin, BaseEstimator):
     def predict(self, X: Float[Tensor, "n d"]) -> np.ndarray:
         """The label of each row: the concept where the score is above zero."""
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+    def _take(self, fits: Fits) -> None:
+        """Learn what `fit_many` found at its one site."""
+        self.direction_, self.mean_positive_, self.mean_negative_ = (
+            part[0] for part in (fits.directions, fits.mean_positive, fits.mean_negative)
+        )
+        self.intercept_, self.scale_ = float(fits.intercepts[0]), float(fits.scales[0])
+        for name, values in fits.details.items():
+            setattr(self, f"{name}_", float(values[0]))
 
     def _complete(self, moments: Any, direction: Tensor) -> None:
         """Unit norm, sign, intercept and scale, from a direction of any norm and sign and the class means."""
@@ -185,19 +197,26 @@ def fit_together(
     """
     X = as_cells(X, 3)
     labels = Labels.of(y, X.shape[1], groups, pairs)
-    fitted: dict[str, list[Finder]] = {name: [] for name in finders}
+    at_once = {name: finder for name, finder in finders.items() if _defines(finder, "fit_many")}
+    fitted: dict[str, list[Finder]] = {name: [] for name in finders if name not in at_once}
     for activations in X:
         rows = labels.rows(activations)
-        for name, finder in finders.items():
-            one = clone(finder)
-            if type(one).fit is not Finder.fit:
+        for name in fitted:
+            one = clone(finders[name])
+            if _defines(one, "fit"):
                 one.fit(activations, labels.positive, groups=groups, pairs=pairs)
             elif rows.differ:
                 one.fit_rows(rows)
             else:
                 one._complete(rows, torch.zeros(X.shape[2]))
             fitted[name].append(one)
-    return {name: _gathered(ones) for name, ones in fitted.items()}
+    found = {name: finder.fit_many(X, y, groups=groups, pairs=pairs) for name, finder in at_once.items()}
+    return found | {name: _gathered(ones) for name, ones in fitted.items()}
+
+
+def _defines(finder: Finder, method: str) -> bool:
+    """Whether the finder's class does something itself that the contract would do for it."""
+    return getattr(type(finder), method) is not getattr(Finder, method)
 
 
 def _gathered(ones: list[Finder]) -> Fits:
