@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
-from covec.measure._readout import edited
+from covec.measure._readout import edited, selected
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
-from covec.models.positions import Position, mask
+from covec.models.positions import Position
 from covec.models.text import TextModel
 
 
@@ -29,10 +28,7 @@ class Divergence:
         self._batches: list[tuple[Batch, Tensor | None, Tensor, Tensor]] = []
         for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET):
             batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
-            chosen = np.zeros(batch.ids.shape, dtype=bool)
-            for place, layout in enumerate(batch.layouts):
-                chosen[place, : layout.length] = mask(position, layout)
-            keep = torch.from_numpy(chosen).to(model.device)
+            keep = selected(batch, position)
             hidden = self._split.encode(batch)
             with torch.no_grad():
                 before = self._split.logits(self._split.decode(batch, hidden)[keep]).float().log_softmax(1)

@@ -1,13 +1,14 @@
-"""The readout of an input: how much likelier the model goes on with positive than with negative continuations.
+"""The readout of an input: how much likelier words of positive continuations come next than words of negative ones.
 
-Readout of x: mean log-probability a token, given x, of positive continuations minus that of negative ones. Everything
-below the site runs once; edits at the site, and gradients with respect to it, run only the blocks above.
+Readout of x: mean log-probability, as the token after x, of the tokens of positive continuations minus that of the
+negative ones. Everything below the site runs once; edits at the site, and gradients with respect to it, run only the
+blocks above. Why the tokens are not scored one after another: docs/decisions/0002-readout.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,10 +17,13 @@ from torch import Tensor
 
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
+from covec.errors import ExamplesError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
-from covec.models.positions import Layout, Position, mask
+from covec.models.positions import Position, mask
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
+
+LONGEST = 96  # tokens after which an input is cut
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,9 @@ class Readout:
     Parameters
     ----------
     continuations
-        Each input is continued by `each` positive and `each` negative ones.
-    turns
-        Where in the rotation of continuations each input begins; inputs to be compared should have the same turns, so
-        that what a continuation does by itself cancels. In order where None.
-    longest
-        Tokens after which an input, and a continuation, are cut.
+        Texts of both classes.
+    after
+        What stands between an input and its continuation, such as a line break.
     """
 
     def __init__(
@@ -79,38 +80,26 @@ class Readout:
         inputs: Sequence[Input],
         continuations: Sequence[Continuation],
         *,
-        each: int = 1,
-        turns: Sequence[int] | None = None,
-        longest: tuple[int, int] = (48, 16),
+        after: str = "",
     ) -> None:
         self.split = Split(model, site)  # type: ignore[arg-type]
         self.position, self.count = position, len(inputs)
-        self._sequences = list(
-            _continued(model, inputs, continuations, each, range(self.count) if turns is None else turns, longest)
-        )
-        tokens = [sequence.tokens for sequence in self._sequences]
+        read = model.tokenize([given + after if isinstance(given, str) else given for given in inputs], reply=True)
+        tokens = [_cut(item) for item in read]
+        self._weights = _weights(model, inputs, continuations)
         self._batches: list[tuple[Batch, Tensor | None, Tensor]] = []
         for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET):
             batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
-            chosen = np.zeros(batch.ids.shape, dtype=bool)
-            for place, layout in enumerate(batch.layouts):
-                chosen[place, : layout.length] = mask(position, layout)
-            keep = torch.from_numpy(chosen).to(model.device)
-            self._batches.append((batch, self.split.encode(batch), keep))
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of one evaluation."""
-        return sum(len(sequence.tokens.ids) for sequence in self._sequences)
+            self._batches.append((batch, self.split.encode(batch), selected(batch, position)))
 
     def values(self, edit: Edit | None = None) -> Float[np.ndarray, "inputs"]:
         """The readout of every input, under `edit` at the site."""
-        total = np.zeros(self.count)
+        found = np.zeros(self.count)
         with torch.no_grad():
             for batch, hidden, keep in self._batches:
-                parts = self._likelihoods(batch, self._decoded(batch, hidden, keep, edit))
-                np.add.at(total, self._inputs(batch), parts.double().cpu().numpy())
-        return total
+                changed = None if edit is None else _at(edit, keep)
+                found[list(batch.rows)] = self._read(batch, self.split.decode(batch, hidden, changed)).double().cpu()
+        return found
 
     def linear(self) -> Linear:
         """The first-order response of every readout, from one backward pass through the upper blocks."""
@@ -123,36 +112,27 @@ class Readout:
                 return leaves[0]
 
             with torch.enable_grad():
-                parts = self._likelihoods(batch, self.split.decode(batch, hidden, leaf))
-                (found,) = torch.autograd.grad(parts.sum(), leaves)
-            np.add.at(values, self._inputs(batch), parts.detach().double().cpu().numpy())
+                read = self._read(batch, self.split.decode(batch, hidden, leaf))
+                (found,) = torch.autograd.grad(read.sum(), leaves)
+            values[list(batch.rows)] = read.detach().double().cpu()
             gradients.append(found[keep].float().cpu())
             activations.append(leaves[0].detach()[keep].float().cpu())
-            inputs.append(np.repeat(self._inputs(batch), keep.sum(1).cpu().numpy()))
+            inputs.append(np.repeat(batch.rows, keep.sum(1).cpu().numpy()))
         return Linear(values, torch.cat(gradients), torch.cat(activations), np.concatenate(inputs))
 
-    def _decoded(self, batch: Batch, hidden: Tensor | None, keep: Tensor, edit: Edit | None) -> Tensor:
-        if edit is None:
-            return self.split.decode(batch, hidden)
-        return self.split.decode(batch, hidden, lambda h: edited(edit, h, keep))
+    def _read(self, batch: Batch, last: Tensor) -> Float[Tensor, "rows"]:
+        ends = torch.tensor([layout.length - 1 for layout in batch.layouts], device=last.device)
+        logits = self.split.logits(last[torch.arange(len(ends), device=last.device), ends]).float()
+        weights = torch.stack([self._weights[row] for row in batch.rows]).to(logits)
+        return (logits.log_softmax(1)[:, : weights.shape[1]] * weights).sum(1)
 
-    def _inputs(self, batch: Batch) -> np.ndarray:
-        return np.array([self._sequences[row].input for row in batch.rows])
 
-    def _likelihoods(self, batch: Batch, last: Tensor) -> Float[Tensor, "rows"]:
-        """Each row's signed part of its input's readout."""
-        rows, columns, weights = [], [], []
-        for place, row in enumerate(batch.rows):
-            sequence = self._sequences[row]
-            written = range(sequence.start, len(sequence.tokens.ids))
-            rows += [place] * len(written)
-            columns += list(written)
-            weights += [sequence.weight / len(written)] * len(written)
-        where, when = torch.tensor(rows, device=last.device), torch.tensor(columns, device=last.device)
-        logits = self.split.logits(last[where, when - 1]).float()
-        chosen = logits.gather(1, batch.ids[where, when][:, None])[:, 0] - logits.logsumexp(1)
-        parts = torch.zeros(len(batch.rows), device=last.device)
-        return parts.index_add(0, where, chosen * torch.tensor(weights, device=last.device))
+def selected(batch: Batch, position: Position) -> Tensor:
+    """The tokens of a batch that `position` selects [rows, tokens]."""
+    chosen = np.zeros(batch.ids.shape, dtype=bool)
+    for place, layout in enumerate(batch.layouts):
+        chosen[place, : layout.length] = mask(position, layout)
+    return torch.from_numpy(chosen).to(batch.ids.device)
 
 
 def edited(edit: Edit, h: Tensor, keep: Tensor) -> Tensor:
@@ -161,37 +141,37 @@ def edited(edit: Edit, h: Tensor, keep: Tensor) -> Tensor:
     return torch.where(keep[..., None], changed, h)
 
 
-@dataclass(frozen=True)
-class _Sequence:
-    tokens: Tokenized
-    start: int  # first token of the continuation
-    input: int
-    weight: float
+def _at(edit: Edit, keep: Tensor):  # type: ignore[no-untyped-def]
+    return lambda h: edited(edit, h, keep)
 
 
-def _continued(
-    model: TextModel,
-    inputs: Sequence[Input],
-    continuations: Sequence[Continuation],
-    each: int,
-    turns: Sequence[int],
-    longest: tuple[int, int],
-) -> Iterator[_Sequence]:
-    read = model.tokenize(inputs, reply=True)
-    written = [
-        tuple(model.tokenizer(item.text, add_special_tokens=False)["input_ids"])[: longest[1]] for item in continuations
-    ]
-    for index, item in enumerate(read):
-        for sign in (True, False):
-            places = [place for place, one in enumerate(continuations) if one.positive is sign and written[place]]
-            rotated = [places[(turns[index] * each + turn) % len(places)] for turn in range(len(places))]
-            chosen = [place for place in rotated if continuations[place].source != inputs[index]][:each]
-            for place in chosen:
-                yield _joined(item, written[place], index, (1 if sign else -1) / len(chosen), longest[0])
+def _cut(item: Tokenized) -> Tokenized:
+    """The input's first tokens, the last one (a line break, the header of a reply) kept."""
+    if len(item.ids) <= LONGEST:
+        return item
+    keep = [*range(LONGEST - 1), len(item.ids) - 1]
+    layout = replace(item.layout, special=item.layout.special[keep], prompt=LONGEST, last=LONGEST - 1)
+    return replace(item, ids=tuple(item.ids[place] for place in keep), layout=layout)
 
 
-def _joined(item: Tokenized, written: tuple[int, ...], index: int, weight: float, longest: int) -> _Sequence:
-    ids = item.ids[:longest]
-    special = np.concatenate([item.layout.special[: len(ids)], np.zeros(len(written), dtype=bool)])
-    layout = Layout(special, len(ids), len(ids) - 1)
-    return _Sequence(Tokenized((*ids, *written), (), layout, item.text), len(ids), index, weight)
+def _weights(
+    model: TextModel, inputs: Sequence[Input], continuations: Sequence[Continuation]
+) -> list[Float[Tensor, "vocabulary"]]:
+    """For each input the weight of every next token: its share of positive continuations minus that of negative ones."""
+    written = [model.tokenizer(one.text, add_special_tokens=False, verbose=False)["input_ids"] for one in continuations]
+    size = max(len(model.tokenizer), 1 + max((max(ids) for ids in written if ids), default=0))
+
+    def share(positive: bool, left_out: object) -> Tensor:
+        ids = [
+            token
+            for one, tokens in zip(continuations, written, strict=True)
+            if one.positive is positive and (one.source is None or one.source != left_out)
+            for token in tokens
+        ]
+        if not ids:
+            raise ExamplesError("continuations of both labels are needed: give more, or more test rows")
+        return torch.bincount(torch.tensor(ids), minlength=size).float() / len(ids)
+
+    sources = [one.source for one in continuations if one.source is not None]
+    usual = share(True, None) - share(False, None)
+    return [share(True, own) - share(False, own) if own in sources else usual for own in inputs]

@@ -30,8 +30,7 @@ from covec.progress import Progress, silent
 from covec.registry import method
 from covec.statistics.figure import Figure
 
-ABLATION_PAIRS = 2  # continuations of each class by which an input is continued, for ablation
-CONFIRMED = 2  # null vectors, of the largest estimated effects, that are run for real
+CONFIRMED = 3  # null vectors, of the largest estimated effects, that are run for real
 STRENGTHS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 EQUAL_KL = 0.1  # nats a token at which effects are compared
 _CONTENT = Position("content")
@@ -82,16 +81,19 @@ class NullVectors:
     def of_labels(
         cls, rows: Float[Tensor, "n d"], shuffled: np.ndarray, labels: np.ndarray, norm: float
     ) -> NullVectors:
-        """Differences of class means under `shuffled` labels [k, n], of norm `norm`, turned towards the true ones."""
-        rows = rows.double()
+        """Differences of class means under `shuffled` labels [k, n], of norm `norm`, turned towards the true ones.
+
+        Rows are first centred within their true class: where a concept dominates the variance, the difference of any
+        two unequal mixtures of the classes would be the concept itself.
+        """
+        rows, truth = rows.double(), torch.from_numpy(labels)
+        high, low = rows[truth].mean(0), rows[~truth].mean(0)
+        within = rows - torch.where(truth[:, None], high, low)
         marks = torch.from_numpy(shuffled.astype(float))
-        positive = marks @ rows / marks.sum(1, keepdim=True)
-        negative = (1 - marks) @ rows / (1 - marks).sum(1, keepdim=True)
-        directions = torch.nn.functional.normalize(positive - negative, dim=1)
-        truth = torch.from_numpy(labels)
-        sign = torch.sign((rows[truth].mean(0) - rows[~truth].mean(0)) @ directions.T)
-        directions = directions * torch.where(sign == 0, 1.0, sign)[:, None]
-        targets = ((positive + negative) / 2 * directions).sum(1)
+        shares, others = marks / marks.sum(1, keepdim=True), (1 - marks) / (1 - marks).sum(1, keepdim=True)
+        directions = torch.nn.functional.normalize((shares - others) @ within, dim=1)
+        directions = directions * torch.where((high - low) @ directions.T < 0, -1.0, 1.0)[:, None]
+        targets = ((shares + others) @ rows / 2 * directions).sum(1)
         return cls(directions.float(), targets.float(), (norm * directions).float())
 
 
@@ -106,6 +108,7 @@ def used(
     negatives: Sequence[Input],
     continuations: Sequence[Continuation],
     nulls: NullVectors,
+    after: str = "",
     confirmed: int = CONFIRMED,
     seed: int = 0,
     progress: Progress = silent,
@@ -124,6 +127,8 @@ def used(
         Held-out texts of both classes.
     nulls
         Shuffled-label vectors at the vector's site.
+    after
+        What stands between an input and a continuation, such as a line break.
     confirmed
         How many of the nulls are run for real, those with the largest estimated effects first.
     """
@@ -132,17 +137,13 @@ def used(
     target = -part.intercept if vector.scale_from == "class-means" else part.intercept * 0
     ablate = Ablate(site=vector.site, directions=part.direction, targets=target)
     with progress("does the model use it", 3 + 2 * confirmed) as bar:
-        opened = Readout(model, vector.site, _CONTENT, prompts, continuations)
+        opened = Readout(model, vector.site, _CONTENT, prompts, continuations, after=after)
         linear = opened.linear()
         divergence = Divergence(model, vector.site, neutral)
         curve, by_prompt = _curve(opened, linear.values, divergence, add, seed, bar.advance)
         add_nulls = _add_nulls(opened, linear, nulls, confirmed, bar.advance)
         isotropic = _isotropic(linear, float(part.write.norm()), seed)
-        # The same continuations for both classes, so that what they do by themselves cancels.
-        turns = [*range(len(positives)), *range(len(negatives))]
-        ends = Readout(
-            model, vector.site, _CONTENT, [*positives, *negatives], continuations, each=ABLATION_PAIRS, turns=turns
-        )
+        ends = Readout(model, vector.site, _CONTENT, [*positives, *negatives], continuations, after=after)
         gap, closed, ablate_nulls = _ablation(ends, ablate, len(positives), nulls, confirmed, bar.advance)
     slope = _mean_figure(by_prompt, add_nulls, seed, f"slope over strengths -1 to 1, {len(prompts)} neutral prompts")
     fall = _fall_figure(closed, len(positives), ablate_nulls, seed)

@@ -42,7 +42,7 @@ from covec.studies.result import Studies, Study
 
 NEUTRAL_TEXTS = 16  # on which the divergence of an edit is measured
 SOURCES = 16  # held-out texts a class that serve as continuations
-ABLATED = 24  # held-out inputs a class on which ablation is measured
+ABLATED = 40  # held-out inputs a class on which ablation is measured
 
 
 def study(
@@ -279,7 +279,7 @@ def _used(
     for row in found.test_rows:
         inputs[bool(data.labels[row])].append(data.examples.inputs[row])
     continuations = asked.continuations or tuple(
-        Continuation("\n" + given, sign, given)
+        Continuation(given, sign, given)
         for sign, held_out in inputs.items()
         for given in [text for text in held_out if isinstance(text, str)][:SOURCES]
     )
@@ -295,6 +295,7 @@ def _used(
             negatives=_later(inputs[False]),
             continuations=continuations,
             nulls=found.nulls,
+            after="" if asked.continuations else "\n",
             seed=asked.seed,
             progress=progress,
         )
