@@ -157,7 +157,7 @@ def _cut(item: Tokenized) -> Tokenized:
 def _weights(
     model: TextModel, inputs: Sequence[Input], continuations: Sequence[Continuation]
 ) -> list[Float[Tensor, "vocabulary"]]:
-    """For each input, the weight of every next token: its share of positive continuations minus its share of negative."""
+    """For each input, every next token's weight: its share of positive continuations minus that of negative ones."""
     written = [model.tokenizer(one.text, add_special_tokens=False, verbose=False)["input_ids"] for one in continuations]
     size = max(len(model.tokenizer), 1 + max((max(ids) for ids in written if ids), default=0))
 
