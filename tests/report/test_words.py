@@ -12,7 +12,7 @@ from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.report import words
 from covec.statistics.figure import Figure
-from covec.studies.result import VERDICTS
+from covec.studies.result import VERDICTS, Studies
 from report.fabricated import studies, study
 
 MINUS = "\N{MINUS SIGN}"
@@ -95,6 +95,7 @@ def test_every_verdict_has_its_sentences(verdict, used):
     made = study(verdict=verdict, used=Used(verdict=used, why="a quick study"))
     lead = dict(words.lead(made))
     assert words.headline(made)
+    assert words.brief(made)
     assert len(lead) >= 2
     assert all(text.endswith(".") and "None" not in text for text in lead.values())
     assert ("No direction" in lead["What was found"]) == (verdict == "not-found")
@@ -122,4 +123,9 @@ def test_looks_and_the_design_are_told():
 
 
 def test_several_concepts_in_a_sentence():
-    assert words.summed_up(studies()).startswith("3 of 3 ")
+    told = words.summed_up(studies())
+    assert told.startswith("3 of 3 ")
+    assert told.endswith("shown to act on 3.")
+    quick = Studies({"a": study(verdict="text-only", used=Used()), "b": study(verdict="not-found", used=Used())}, {})
+    assert words.summed_up(quick).startswith("1 of 2 ")
+    assert words.summed_up(quick).endswith("was not tested.")

@@ -42,7 +42,7 @@ _FILTERS: tuple[Callable[..., Any], ...] = (
         words.place,
         words.reading,
     ),
-    *(words.measured, words.use, words.summed_up),
+    *(words.measured, words.use, words.brief, words.summed_up),
     *(tables.bars, tables.label, tables.missed, tables.rank, tables.shortened),
 )
 

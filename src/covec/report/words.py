@@ -106,6 +106,17 @@ def reading(position: Position) -> str:
     return _POOLS.get(position.pool, "pooled over {}").format(" and ".join(parts))
 
 
+def brief(study: Study) -> str:
+    """The verdict in a table of many."""
+    return {
+        "too-little-data": "Too little data",
+        "not-found": "Not found",
+        "found-and-used": "Found and used",
+        "text-only": "No better than words",
+        "found": "Found",
+    }[study.verdict]
+
+
 def headline(study: Study) -> str:
     """The verdict in a few words."""
     if study.verdict == "found":
@@ -135,9 +146,13 @@ def summed_up(studies: Studies) -> str:
     found = sum(study.verdict in ("found", "found-and-used", "text-only") for study in studies.values())
     beyond = sum(study.verdict in ("found", "found-and-used") for study in studies.values())
     used = sum(study.used.verdict == "used" for study in studies.values())
+    tested = any(study.used.verdict != "not-tested" for study in studies.values())
+    acted = (
+        f"the model was shown to act on {used or 'none'}" if tested else "whether the model acts on them was not tested"
+    )
     return (
         f"{found} of {len(studies)} can be read from the model's activations better than chance allows, "
-        f"{beyond} of them beyond what counting words gives; the model was shown to act on {used}."
+        f"{beyond} of them beyond what counting words gives; {acted}."
     )
 
 
@@ -171,7 +186,7 @@ def _ranking(study: Study) -> str:
         bounds = f" (95% interval {auroc.low * 100:.0f} to {auroc.high * 100:.0f})"
     return (
         "Shown one positive and one negative example that it had not seen before, "
-        f"it ranks the positive one higher {share(auroc.value)}{bounds}; guessing would give 50."
+        f"the vector ranks the positive one higher {share(auroc.value)}{bounds}; guessing would give 50."
     )
 
 
