@@ -23,7 +23,7 @@ TEXTS = (
     "The train leaves at nine from the second platform.",
 )
 PROMPTS = ("When I think back to that restaurant,", "My first week in the new job was")
-STRENGTHS = (-1.5, 0.0, 1.5)
+STRENGTHS = (-3.0, 0.0, 3.0)
 
 
 def demo(
@@ -35,12 +35,12 @@ def demo(
     from covec.writing import whole_folder
 
     with whole_folder(out) as folder:
-        with working():
-            import covec
-            from covec.concepts.packaged import example_concept
+        import covec
+        from covec.concepts.packaged import example_concept
 
-            examples = example_concept()
-            _say("1. Find", f"{len(examples)} labelled sentences, read in {options.DEFAULT_MODEL} at all its blocks.")
+        examples = example_concept()
+        _say("1. Find", f"{len(examples)} labelled sentences, read in {options.DEFAULT_MODEL} at all its blocks.")
+        with working():
             model = covec.load(options.DEFAULT_MODEL, device=device, dtype=dtype, progress=bars())
             study = covec.study(model, examples, progress=bars())
             assert isinstance(study, covec.Study)  # of one concept
