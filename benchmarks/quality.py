@@ -70,7 +70,8 @@ def _probe(data, asked, seed) -> float:
     for position in asked.positions:
         for site in asked.sites:
             train = data.at(site, position, parts.train).numpy()
-            probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)).fit(train, data.labels[parts.train])
+            probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+            probe.fit(train, data.labels[parts.train])
             unseen = data.at(site, position, parts.validation).numpy()
             area = roc_auc_score(data.labels[parts.validation], probe.decision_function(unseen))
             if area > best:
