@@ -1,0 +1,1 @@
+"""Steer: moving a model along a concept while it writes."""
