@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-GOOD = "fine kind clean warm lovely bright".split()
-BAD = "dull cold dirty rude awful grim".split()
-THINGS = "hotel film soup train song room town week talk walk book desk".split()
+GOOD = ["fine", "kind", "clean", "warm", "lovely", "bright"]
+BAD = ["dull", "cold", "dirty", "rude", "awful", "grim"]
+THINGS = ["hotel", "film", "soup", "train", "song", "room", "town", "week", "talk", "walk", "book", "desk"]
 
 
 @pytest.fixture
