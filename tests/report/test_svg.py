@@ -5,14 +5,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from covec.report.svg import PALETTE, colour, drawing, inline
+from covec.report.svg import PALETTE, colour, drawing, inline, name_below
 
 
 def drawn(text="AUROC", titles=None):
     with drawing(120) as (figure, (axis,)):
         axis.plot([0, 1, 2], [0.5, 0.7, 0.6], color=colour("accent"), gid="line", marker="o")
         axis.fill_between([0, 1, 2], 0, [0.5, 0.7, 0.6], color=colour("chance"), alpha=0.2)
-        axis.set_xlabel(text)
+        name_below(axis, text)
         return inline(figure, f"about {text}", titles)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from covec.report.svg import FONT, colour, drawing, inline
+from covec.report.svg import FONT, colour, drawing, inline, name_above, name_below
 from covec.report.words import number
 from covec.statistics.figure import Figure
 from covec.studies.result import Study
@@ -25,7 +25,7 @@ def forest(study: Study) -> Markup:
     if others := [figure for figure in study.wrong_concepts.values() if not np.isnan(figure.value)]:
         rows.append(("best other concept", max(others, key=lambda figure: figure.value), "muted"))
     rows = [row for row in rows if not np.isnan(row[1].value)]
-    with drawing(52 + 38 * len(rows), left=124) as (figure, (axis,)):
+    with drawing(44 + 38 * len(rows), left=124, top=6) as (figure, (axis,)):
         axis.axvline(0.5, color=colour("chance"), linewidth=1, dashes=(4, 3))
         for at, (_, value, ink) in enumerate(rows):
             low = value.value if value.low is None else value.low
@@ -41,7 +41,7 @@ def forest(study: Study) -> Markup:
         axis.set(xlim=(min(0.4, min(ends, default=0.4) - 0.02), 1.02), ylim=(len(rows) - 0.5, -0.7))
         axis.set_yticks(range(len(rows)), [name for name, _, _ in rows])
         axis.grid(visible=False)
-        axis.set_xlabel("AUROC on test rows")
+        name_below(axis, "AUROC on test rows")
         label = "AUROC on test rows. " + "; ".join(f"{name} {value}" for name, value, _ in rows)
         return inline(figure, label)
 
@@ -59,12 +59,13 @@ def steering_curve(study: Study) -> Markup:
         upper.fill_between(strength, low, high, color=colour("accent"), alpha=0.16, linewidth=0)
         upper.plot(strength, readout, color=colour("accent"), linewidth=2.2, marker="o", markersize=4)
         upper.axvline(0, color=colour("rule"), linewidth=0.8)
-        upper.set_ylabel("readout")
+        name_above(upper, "readout, nats a token")
         upper.tick_params(labelbottom=False)
         lower.plot(strength, kl, color=colour("warm"), linewidth=1.8, marker="o", markersize=3.5)
-        lower.set(ylabel="KL", xlabel="strength", ylim=(0, _headroom(kl)))
+        lower.set(ylim=(0, _headroom(kl)))
+        name_above(lower, "KL, nats a token")
+        name_below(lower, "strength")
         lower.set_xlim(upper.get_xlim())
-        figure.align_ylabels([upper, lower])
         label = (
             f"Readout against strength: {number(readout[0])} at {number(strength[0])}, {number(rest)} at 0, "
             f"{number(readout[-1])} at {number(strength[-1])}; "
@@ -79,12 +80,12 @@ def strips(study: Study) -> Markup:
     listed = [("add", used.add, used.add_nulls), ("ablate", used.ablate, used.ablate_nulls)]
     rows = [(name, figure, nulls) for name, figure, nulls in listed if figure is not None]
     label = "Effects beside those of shuffled-label vectors."
-    with drawing(44 + 140 * len(rows), rows=(1.0,) * len(rows), left=60) as (figure, axes):
+    with drawing(44 + 140 * len(rows), rows=(1.0,) * len(rows), left=60, top=10) as (figure, axes):
         for axis, (name, value, nulls) in zip(axes, rows, strict=True):
             _strip(axis, value, nulls)
             axis.set_yticks([0], [name])
             label += f" {name}: {value}, largest null {number(max(nulls, default=None))}."
-        axes[-1].set_xlabel("change of the readout, nats a token")
+        name_below(axes[-1], "change of the readout, nats a token")
         return inline(figure, label)
 
 

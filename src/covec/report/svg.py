@@ -41,15 +41,27 @@ def colour(name: str) -> str:
 
 
 @contextmanager
-def drawing(height: float, rows: tuple[float, ...] = (1.0,), left: float = 44) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A new figure of `height` pixels with one plain axes a row of relative height, sharing x where asked to."""
+def drawing(
+    height: float, rows: tuple[float, ...] = (1.0,), left: float = 44, top: float = 24
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A new figure of `height` pixels with one plain axes a row of relative height; `left` and `top` are margins."""
     with matplotlib.rc_context(_SETTINGS):
         figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
-        grid = {"left": left / WIDTH, "right": 1 - 12 / WIDTH, "top": 1 - 14 / height, "bottom": 38 / height}
-        axes = figure.subplots(len(rows), height_ratios=rows, squeeze=False, gridspec_kw={**grid, "hspace": 0.16})[:, 0]
+        grid = {"left": left / WIDTH, "right": 1 - 12 / WIDTH, "top": 1 - top / height, "bottom": 38 / height}
+        axes = figure.subplots(len(rows), height_ratios=rows, squeeze=False, gridspec_kw={**grid, "hspace": 0.3})[:, 0]
         for axis in axes:
             _plain(axis)
         yield figure, list(axes)
+
+
+def name_above(axis: Axes, name: str) -> None:
+    """Write what the upright axis shows above it, where numbers of any length leave it room."""
+    axis.set_title(name, loc="left", fontsize=FONT, color=colour("muted"), pad=7)
+
+
+def name_below(axis: Axes, name: str) -> None:
+    """Write what the level axis shows below it."""
+    axis.set_xlabel(name, color=colour("muted"), fontsize=FONT)
 
 
 def _plain(axis: Axes) -> None:
@@ -59,8 +71,6 @@ def _plain(axis: Axes) -> None:
     axis.grid(axis="y", color=colour("rule"), linewidth=0.8)
     axis.set_axisbelow(True)
     axis.tick_params(length=0, labelsize=FONT, labelcolor=colour("muted"), pad=4)
-    for label in (axis.xaxis.label, axis.yaxis.label):
-        label.set(color=colour("muted"), fontsize=FONT)
 
 
 def inline(figure: Figure, label: str, titles: Mapping[str, str] | None = None) -> Markup:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from covec.report.panels import Panel
-from covec.report.svg import FONT, colour, drawing, inline
+from covec.report.svg import colour, drawing, inline, name_above, name_below
 from covec.report.words import number
 from covec.statistics.figure import Figure
 from covec.studies.result import Cell, Study
@@ -28,7 +28,7 @@ def layer_curves(panel: Panel, study: Study, low: float) -> Markup:
     row, x = panel.row(finder), np.arange(len(panel.columns))
     titles = {f"other{index}": name for index, name in enumerate(panel.finders) if name != finder}
     label = f"Validation AUROC over the layers, {_subject(panel)}."
-    with drawing(250) as (figure, (axis,)):
+    with drawing(262) as (figure, (axis,)):
         _chance_band(axis, panel, low)
         for gid, name in titles.items():
             axis.plot(x, _values(panel.row(name)), color=colour("other"), linewidth=1, gid=gid)
@@ -39,7 +39,8 @@ def layer_curves(panel: Panel, study: Study, low: float) -> Markup:
         if (place := panel.place(selected)) is not None:
             _mark(axis, place[1], selected.auroc.value, test)
             label += f" Selected: {finder} at {selected.site}, {number(selected.auroc.value)}; on test rows {test}."
-        axis.set(ylim=(low, 1.02), xlim=(-0.6, len(x) - 0.4), ylabel="AUROC")
+        axis.set(ylim=(low, 1.02), xlim=(-0.6, len(x) - 0.4))
+        name_above(axis, "AUROC")
         _layer_ticks(axis, panel)
         return inline(figure, label, titles)
 
@@ -47,7 +48,7 @@ def layer_curves(panel: Panel, study: Study, low: float) -> Markup:
 def heat_map(panel: Panel, study: Study) -> Markup:
     """AUROC of every finder at every layer; the number appears over each cell."""
     titles = {}
-    with drawing(54 + 21 * len(panel.finders), left=126) as (figure, (axis,)):
+    with drawing(46 + 21 * len(panel.finders), left=126, top=6) as (figure, (axis,)):
         for row, finder in enumerate(panel.finders):
             for column, cell in enumerate(panel.row(finder)):
                 if cell is not None and not np.isnan(cell.auroc.value):
@@ -133,5 +134,4 @@ def _layer_ticks(axis: Axes, panel: Panel) -> None:
     else:
         shown = list(range(0, len(columns), step))
     axis.set_xticks(shown, [columns[at] if named else str(at) for at in shown])
-    axis.set_xlabel("block" if named else "module")
-    axis.xaxis.label.set(color=colour("muted"), fontsize=FONT)
+    name_below(axis, "block" if named else "module")
