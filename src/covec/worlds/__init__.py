@@ -1,0 +1,1 @@
+"""Procedural data with known truth, and the small models that go with it."""
