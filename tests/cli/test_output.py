@@ -1,6 +1,7 @@
 """Tables and bars."""
 
 import io
+import time
 
 import pytest
 
@@ -45,11 +46,12 @@ def test_bars_appear_for_long_work_only(monkeypatch):
     bars = _progress.bars()
     with bars("short work", 2) as bar:
         bar.advance()
-        bar.advance()
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(_progress, "PATIENCE", -1.0)
-    with bars("long work", 2) as bar:
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    with bars("long work", 2) as bar, bars("work within", None):
         bar.advance()
-        bar.advance()
+        deadline = time.monotonic() + 10
+        while bars.visible < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
     assert "long work" in terminal.getvalue()
-    assert bars.display is None
+    assert (bars.display, bars.visible) == (None, 0)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 WARM, COLD = (255, 150, 40), (90, 160, 255)
 FAINT = 0.15  # scores nearer to 0 get no colour
+CLEAR = 0.4  # near a class mean, or beyond
 
 
 def line(found: Detection) -> str:
@@ -16,20 +17,28 @@ def line(found: Detection) -> str:
     from rich.console import Console
     from rich.text import Text
 
+    console = Console(soft_wrap=True, highlight=False)
+    style = _coarse if console.color_system == "standard" else _fine
     text = Text(found.text)
     for token in found.tokens:
         if token.score is not None and abs(token.score) > FAINT:
-            text.stylize(_style(token.score), token.start, token.end)
+            text.stylize(style(token.score), token.start, token.end)
     chance = "" if found.probability is None else f"  {found.probability:4.0%}"
     head = Text(f"{found.concept}  {found.score:+.2f}{chance}  {'yes' if found.fires else 'no ':<3}  ")
-    console = Console(soft_wrap=True, highlight=False)
     with console.capture() as captured:
         console.print(head + text)
     return captured.get().rstrip("\n")
 
 
-def _style(score: float) -> str:
+def _fine(score: float) -> str:
     """Black on a tint that is full at a score of 1."""
     strength = min(1.0, abs(score))
     tint = (round(255 + (channel - 255) * strength) for channel in (WARM if score > 0 else COLD))
     return f"black on rgb({','.join(map(str, tint))})"
+
+
+def _coarse(score: float) -> str:
+    """The same for terminals of sixteen colours: clear scores only."""
+    if abs(score) < CLEAR:
+        return ""
+    return "black on yellow" if score > 0 else "black on cyan"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
 from covec.progress import Bar, Progress, silent
@@ -28,16 +28,21 @@ class _Bars:
     def __init__(self) -> None:
         self.display: Display | None = None
         self.visible = 0
+        self.lock = RLock()
 
     @contextmanager
     def __call__(self, description: str, total: float | None = None) -> Iterator[Bar]:
         bar = _Bar(self, description, total)
+        timer = Timer(PATIENCE, bar.show)
+        timer.daemon = True
+        timer.start()
         try:
             yield bar
         finally:
+            timer.cancel()
             bar.close()
 
-    def add(self, description: str, total: float | None) -> TaskID:
+    def add(self, description: str, total: float | None, done: float) -> TaskID:
         if self.display is None:
             from rich.console import Console
             from rich.progress import Progress as Display
@@ -45,7 +50,7 @@ class _Bars:
             self.display = Display(*Display.get_default_columns(), console=Console(stderr=True), transient=True)
             self.display.start()
         self.visible += 1
-        return self.display.add_task(description, total=total)
+        return self.display.add_task(description, total=total, completed=int(done))
 
     def remove(self, task: TaskID) -> None:
         if self.display is None:
@@ -60,16 +65,22 @@ class _Bars:
 class _Bar:
     def __init__(self, bars: _Bars, description: str, total: float | None) -> None:
         self.bars, self.description, self.total = bars, description, total
-        self.begun, self.done = time.monotonic(), 0.0
+        self.done, self.closed = 0.0, False
         self.task: TaskID | None = None
 
+    def show(self) -> None:
+        with self.bars.lock:
+            if not self.closed:
+                self.task = self.bars.add(self.description, self.total, self.done)
+
     def advance(self, n: float = 1) -> None:
-        self.done += n
-        if self.task is None and time.monotonic() - self.begun > PATIENCE:
-            self.task = self.bars.add(self.description, self.total)
-        if self.task is not None and self.bars.display is not None:
-            self.bars.display.update(self.task, completed=self.done)
+        with self.bars.lock:
+            self.done += n
+            if self.task is not None and self.bars.display is not None:
+                self.bars.display.update(self.task, completed=self.done)
 
     def close(self) -> None:
-        if self.task is not None:
-            self.bars.remove(self.task)
+        with self.bars.lock:
+            self.closed = True
+            if self.task is not None:
+                self.bars.remove(self.task)

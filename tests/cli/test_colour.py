@@ -1,0 +1,38 @@
+"""Tokens coloured by their score."""
+
+import pytest
+
+from covec.cli import _colour
+from covec.detect import Detection
+from covec.detect._detect import TokenScore
+
+FOUND = Detection(
+    "So warm.",
+    "warmth",
+    0.8,
+    0.9,
+    True,
+    (TokenScore("So", 0, 2, None), TokenScore(" warm", 2, 7, 1.2), TokenScore(".", 7, 8, -0.5)),
+)
+
+
+def test_without_a_terminal_the_text_is_plain():
+    assert _colour.line(FOUND) == "warmth  +0.80   90%  yes  So warm."
+
+
+@pytest.mark.parametrize(
+    ("system", "warm", "cold"),
+    [("truecolor", "48;2;255;150;40m", "48;2;172;208;255m"), ("standard", "43m", "46m")],
+)
+def test_at_a_terminal_scores_have_colours(monkeypatch, system, warm, cold):
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("rich.console.Console._detect_color_system", lambda _: _system(system))
+    line = _colour.line(FOUND)
+    assert f"{warm} warm\x1b[0m" in line
+    assert f"{cold}.\x1b[0m" in line
+
+
+def _system(name):
+    from rich.console import COLOR_SYSTEMS
+
+    return COLOR_SYSTEMS[name]
