@@ -17,6 +17,7 @@ import typer
 
 from covec.cli import catalog, demo, detect, models, steer, study, vectors
 from covec.errors import CovecError
+from covec.models.hardware import set_thread_policy
 
 app = typer.Typer(
     name="covec",
@@ -71,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _prepare() -> None:
     """Quiet the libraries and let idle threads sleep; all of it before torch is imported."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads starve a busy machine
+    set_thread_policy()
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.simplefilter("ignore", FutureWarning)
