@@ -65,7 +65,9 @@ class Claim:
         lines = [f"{self.id}: {'holds' if self.passed else 'fails here'}, {self.seconds:.0f} s"]
         for figure in self.figures:
             baseline = "" if figure.baseline is None else f"; baseline {figure.baseline}"
-            lines.append(f"  {'yes' if figure.holds else 'NO '}  {figure.name}: {figure.figure}{baseline}; {figure.rule}")
+            lines.append(
+                f"  {'yes' if figure.holds else 'NO '}  {figure.name}: {figure.figure}{baseline}; {figure.rule}"
+            )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
