@@ -6,6 +6,7 @@ lies in `results/<id>.json`, written by `make claims`.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import importlib.util
@@ -20,6 +21,7 @@ from covec.errors import CovecError, FileError
 
 SYSTEMS = Path(__file__).parent / "systems.toml"
 RESULTS = Path(__file__).parent / "results"
+DATA = Path(__file__).parents[1] / "concepts" / "data"
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,18 @@ class System:
 
     @property
     def stale(self) -> bool:
-        """Whether claim, method or model changed since the recorded run."""
+        """Whether claim, method, texts or model changed since the recorded run."""
         result = self.result
         return result is not None and result["digest"] != self.digest
 
     @property
     def digest(self) -> str:
-        """Of the claim's code, the method's code and the file that pins the embedded model."""
-        modules = (f"covec.claims.{self.id.replace('-', '_')}", self.module, "covec.models.embedded")
-        sources = [source.read_bytes() for name in modules if name and (source := _source(name))]
-        return hashlib.sha256(b"\0".join(hashlib.sha256(source).digest() for source in sources)).hexdigest()[:16]
+        """Of the code of claim and method, of the texts that come with covec, and of what pins the embedded model."""
+        claim = f"covec.claims.{self.id.replace('-', '_')}"
+        modules = [name for name in (claim, *_imports(claim), self.module, "covec.models.embedded") if name]
+        files = [*filter(None, map(_source, modules)), *sorted(DATA.iterdir())]
+        digests = (hashlib.sha256(file.read_bytes()).digest() for file in files)
+        return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
         """What `covec systems --json` prints of it."""
@@ -129,6 +133,15 @@ def read_result(id: str) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path} is damaged ({error}); run `covec claims {id} --write` again") from error
     return dict(result)
+
+
+def _imports(module: str) -> tuple[str, ...]:
+    """The modules of the rooms of claims and worlds that `module` imports."""
+    if (source := _source(module)) is None:
+        return ()
+    nodes = ast.walk(ast.parse(source.read_bytes()))
+    names = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    return tuple(sorted(name for name in names if name.startswith(("covec.claims.", "covec.worlds."))))
 
 
 def _source(module: str) -> Path | None:
