@@ -113,7 +113,9 @@ def test_the_share_of_the_gap_is_told_only_where_it_is_one():
     made = study()
     assert "closes 29% of the gap" in words.use(made)
     for gap in (None, 0.1, -0.2):
-        assert "closes part of the gap" in words.use(study(used=dataclasses.replace(made.used, gap=gap)))
+        assert "more after positive than after negative inputs" in words.use(
+            study(used=dataclasses.replace(made.used, gap=gap))
+        )
 
 
 def test_looks_and_the_design_are_told():

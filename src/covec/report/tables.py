@@ -87,10 +87,10 @@ def ranking(study: Study) -> list[Cell]:
 def effects(study: Study) -> list[tuple[str, Figure, str]]:
     """What the vector does, with what each number means."""
     used = study.used
-    gap = "the gap" if used.gap is None else f"the gap of {number(used.gap)}"
+    gap = "" if used.gap is None else f" (they differ by {number(used.gap)})"
     listed = [
         ("Adding it", used.add, "slope of the readout over strengths \N{MINUS SIGN}1 to 1, nats a token"),
-        ("Ablating it", used.ablate, f"how far {gap} between positive and negative inputs closes, nats a token"),
+        ("Ablating it", used.ablate, f"fall of the readout of positive minus negative inputs{gap}, nats a token"),
         ("Cost", used.kl, "divergence (KL) from the unedited model on neutral text at strength 1, nats a token"),
         ("Adding at equal cost", used.at_equal_kl, "effect at a divergence of 0.1 nats a token"),
         ("Adding a random direction", used.isotropic, "easier to beat than shuffled labels: it does not decide"),

@@ -217,15 +217,17 @@ def measured(study: Study) -> str:
 def use(study: Study) -> str:
     """Whether the model acts on the concept, in a sentence."""
     used = study.used
-    part = "part"
+    removed = "removing it lowers the readout more after positive than after negative inputs"
     if used.ablate is not None and used.gap is not None and 0 < used.ablate.value <= used.gap:
-        part = f"{used.ablate.value / used.gap:.0%}"
+        removed = (
+            f"removing it closes {used.ablate.value / used.gap:.0%} of the gap between positive and negative inputs"
+        )
     return {
-        "used": f"The model acts on it: adding the direction shifts what it writes, and removing it closes {part} of "
-        "the gap between positive and negative inputs, both beyond every shuffled-label vector.",
+        "used": f"The model acts on it: adding the direction shifts what it writes, and {removed}, "
+        "both beyond every shuffled-label vector.",
         "steers-only": "Adding the direction shifts what the model writes beyond every shuffled-label vector, "
-        "but removing it does not close the gap between positive and negative inputs beyond them.",
-        "not-shown": "That the model acts on it was not shown: adding or removing the direction changes what it "
-        "writes no more than vectors found from shuffled labels do.",
+        "but removing it does not bring positive and negative inputs closer than they do.",
+        "not-shown": "That the model acts on it was not shown: adding the direction shifts what it writes no more than "
+        "some vectors found from shuffled labels do.",
         "not-tested": f"Whether the model acts on it was not tested{f': {used.why}' if used.why else ''}.",
     }[used.verdict]
