@@ -22,10 +22,19 @@ LONGEST = 400  # characters of a text that is drawn token by token
 
 
 def illustrate(
-    model: TextModel, vector: ConceptVector, inputs: Sequence[Input], labels: Sequence[bool], *, write: bool = True
+    model: TextModel,
+    precise: TextModel,
+    vector: ConceptVector,
+    inputs: Sequence[Input],
+    labels: Sequence[bool],
+    *,
+    write: bool = True,
 ) -> Illustrations:
-    """Illustrations from held-out `inputs`; with `write` also what the model writes at five strengths."""
-    toward, away = _nearest(model, vector)
+    """Illustrations from held-out `inputs`; with `write` also what the model writes at five strengths.
+
+    `precise` is the model in float32, in whose logits small changes show.
+    """
+    toward, away = _nearest(precise, vector)
     return Illustrations(
         texts=_texts(model, vector, inputs, labels),
         steered=_steered(model, vector) if write else (),

@@ -53,7 +53,7 @@ def nested(model: TextModel, data: Data, plan: Plan, progress: Progress) -> Foun
     randoms, shuffles = _nulls(data, winner, tests, plan)
     return Found(
         winner=winner,
-        cells=sweeping.cells(candidates, data.labels[order], swept),
+        cells=sweeping.cells(candidates, data.labels[order], None),  # the null is of the first fold alone
         p_sweep=swept.p_sweep,
         null_95=swept.null_95,
         vector=vector,

@@ -13,7 +13,6 @@ import torch
 
 from covec.activations.capture import capture_tokens
 from covec.activations.rows import Activations
-from covec.concepts.bank import Bank
 from covec.concepts.examples import Examples
 from covec.concepts.packaged import neutral_prompts, neutral_texts
 from covec.detect._calibrate import calibrate
@@ -105,11 +104,7 @@ def study(
     seconds = time.monotonic() - begun
     if len(studies) == 1 and isinstance(examples, Examples | Mapping):
         return replace(next(iter(studies.values())), seconds=seconds)
-    cosines = {
-        str(site): {"concepts": list(found.names), "matrix": [[float(value) for value in row] for row in found.matrix]}
-        for site, found in Bank([one.best for one in studies.values()]).cosines().items()
-    }
-    return Studies(studies, cosines, (), seconds)
+    return Studies(studies, _cosines(data, studies), (), seconds)
 
 
 def _captured(model: TextModel, concepts: Mapping[str, Examples], asked: Plan, progress: Progress) -> dict[str, Data]:
@@ -180,6 +175,7 @@ def _one(
     leak = leakage_warning(found.cues, figures["auroc"])
     illustrations = illustrate(
         model,
+        precise or model,
         vector,
         [examples.inputs[row] for row in found.test_rows],
         data.labels[found.test_rows],
@@ -221,6 +217,18 @@ def _one(
         looks=count_look(examples.digest_of(found.test_rows)),
         seconds=time.monotonic() - begun,
     )  # fmt: skip
+
+
+def _cosines(data: Mapping[str, Data], studies: Mapping[str, Study]) -> dict[str, Any]:
+    """Cosines between the concepts' differences of means, at the cell that most of them selected."""
+    chosen = [(one.selected.site, one.selected.position) for one in studies.values()]
+    site, position = max(chosen, key=chosen.count)
+    directions = []
+    for one in data.values():
+        rows, truth = one.rows[position].rows[site], torch.from_numpy(one.labels)
+        directions.append(torch.nn.functional.normalize(rows[truth].mean(0) - rows[~truth].mean(0), dim=0))
+    matrix = torch.stack(directions) @ torch.stack(directions).T
+    return {str(site): {"concepts": list(data), "matrix": [[float(value) for value in row] for row in matrix]}}
 
 
 def _same(cell: Any, winner: Any) -> bool:

@@ -29,8 +29,8 @@ VERDICTS = {
 class Cell:
     """One cell of the sweep: a finder at a site and position, judged on validation rows.
 
-    `auroc` holds its interval and, as null, the 95% point under permuted labels at this cell where that is known;
-    `p` is corrected over all cells (step-down maximum), None for finders whose null was not computed.
+    `auroc` holds its interval and, as null, the 95% point of the sweep's maximum under permuted labels, where that is
+    known; `p` is corrected over all cells (step-down maximum), None for finders whose null was not computed.
     """
 
     site: Site
@@ -164,7 +164,7 @@ class Studies(Mapping[str, Study]):
     """Studies of several concepts that were captured together, by name."""
 
     studies: Mapping[str, Study]
-    cosines: Mapping[str, Any]  # concepts, and one matrix a site on which at least two vectors stand
+    cosines: Mapping[str, Any]  # by site: the concepts, and the cosines of their differences of means there
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
 
