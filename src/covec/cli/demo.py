@@ -22,7 +22,7 @@ TEXTS = (
     "The room was lovely, but the noise kept us awake all night.",
     "The train leaves at nine from the second platform.",
 )
-PROMPTS = ("When I think back to that restaurant,", "My first week in the new job was")
+PROMPTS = ("I ordered the soup, and it was", "My first week in the new job was")
 STRENGTHS = (-3.0, 0.0, 3.0)
 
 
