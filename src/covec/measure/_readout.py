@@ -23,7 +23,7 @@ from covec.models.positions import Position, mask
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
 
-LONGEST = 96  # tokens after which an input is cut
+LONGEST, END = 96, 8  # tokens of an input that are read at most, and how many of them from its end
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ def _at(edit: Edit, keep: Tensor):  # type: ignore[no-untyped-def]
 
 
 def _cut(item: Tokenized) -> Tokenized:
-    """The input's first tokens, the last one (a line break, the header of a reply) kept."""
+    """The input's first tokens and its end, where a line break or the header of a reply stands."""
     if len(item.ids) <= LONGEST:
         return item
-    keep = [*range(LONGEST - 1), len(item.ids) - 1]
+    keep = [*range(LONGEST - END), *range(len(item.ids) - END, len(item.ids))]
     layout = replace(item.layout, special=item.layout.special[keep], prompt=LONGEST, last=LONGEST - 1)
     return replace(item, ids=tuple(item.ids[place] for place in keep), layout=layout)
 
