@@ -1,0 +1,49 @@
+"""Moments of a stream are those of the whole, whatever the shards."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covec.activations.moments import Moments
+from covec.errors import ExamplesError
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.lists(st.integers(1, 20), min_size=1, max_size=6), st.floats(0, 1e4))
+def test_shards_merge_to_the_whole(seed, sizes, shift):
+    rng = np.random.default_rng(seed)
+    rows = torch.from_numpy(rng.normal(size=(sum(sizes), 5)) + shift)
+    labels = np.arange(len(rows)) % 2 == 0
+    target = torch.from_numpy(rng.normal(size=len(rows)))
+    parts, start = [], 0
+    for size in sizes:
+        cut = slice(start, start + size)
+        parts.append(Moments(5, per_label=True).update(rows[cut], labels[cut], targets={"t": target[cut]}))
+        start += size
+    merged = parts[0]
+    for part in parts[1:]:
+        merged.merge(part)
+    assert merged.count() == len(rows)
+    torch.testing.assert_close(merged.mean(), rows.mean(0))
+    expected = np.cov(rows.numpy().T, bias=True) if len(rows) > 1 else np.zeros((5, 5))
+    np.testing.assert_allclose(merged.covariance().numpy(), expected, atol=1e-5)
+    for label in merged.labels():
+        assert merged.count(label) == (labels == label).sum()
+        torch.testing.assert_close(merged.mean(label), rows[labels == label].mean(0))
+    cross = ((rows - rows.mean(0)) * (target - target.mean())[:, None]).mean(0)
+    torch.testing.assert_close(merged.cross_covariance("t"), cross, atol=1e-6, rtol=1e-6)
+
+
+def test_what_is_not_kept_is_refused():
+    moments = Moments(3, covariance=False).update(torch.ones(2, 3), [True, False])
+    for ask in (moments.covariance, lambda: moments.mean("other"), lambda: moments.cross_covariance("t")):
+        with pytest.raises(ExamplesError):
+            ask()
+    with pytest.raises(ExamplesError, match="width 3"):
+        moments.update(torch.ones(2, 4))
+    with pytest.raises(ExamplesError, match="labels"):
+        moments.update(torch.ones(2, 3), [True])
+    with pytest.raises(ExamplesError, match="same width"):
+        moments.merge(Moments(4))
