@@ -20,6 +20,7 @@ from torch import Tensor
 from covec.activations.rows import Activations
 from covec.errors import BudgetError, ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
+from covec.models.hardware import hand_back_freed_memory
 from covec.models.plan import Plan, edits_in_force, planned
 from covec.models.positions import Position, mask
 from covec.models.sites import Site
@@ -29,6 +30,9 @@ from covec.models.tokens import Input, Span, Tokenized
 from covec.progress import Progress, silent
 
 MEMORY_BUDGET = 8 << 30  # bytes of rows kept by one capture, unless the caller says otherwise
+
+
+_LARGE = 8 << 20  # bytes of rows after which what the passes freed is worth handing back
 
 
 class _Done(Exception):
@@ -66,7 +70,7 @@ def capture(
     Activations
         Rows in the order of `inputs`, independent of batch, order and padding.
     """
-    tokens = model.tokenize(inputs, spans=spans)
+    tokens = model.tokenize(inputs, spans=spans, offsets=False)
     chosen = Position.parse(position)
     return capture_tokens(
         model, tokens, sites, [chosen], batch_tokens=batch_tokens, memory_budget=memory_budget, progress=progress
@@ -93,7 +97,10 @@ def capture_tokens(
             sink.put(site, hidden, batch)
 
     sweep(model, tokens, first, addresses, keep, batch_tokens=batch_tokens, progress=progress)
-    return {position: sink.result(places) for position, sink in sinks.items()}
+    kept = {position: sink.result(places) for position, sink in sinks.items()}
+    if sum(rows.nbytes for found in kept.values() for rows in found.rows.values()) > _LARGE:
+        hand_back_freed_memory()
+    return kept
 
 
 def sweep(

@@ -24,7 +24,7 @@ from torch import nn
 from covec.errors import ModelError
 from covec.models.embedded import EMBEDDED, fetch
 from covec.models.fingerprint import fingerprint
-from covec.models.hardware import choose_device, choose_dtype
+from covec.models.hardware import choose_device, choose_dtype, hand_back_freed_memory
 from covec.models.text import TextModel
 from covec.progress import Progress, silent
 
@@ -78,6 +78,7 @@ def load(
     with _one_line(name), _quietly():
         module = _module(name, folder, where, kind, trust_remote_code)
     tokenizer = _tokenizer(name, given, trust_remote_code, progress)
+    hand_back_freed_memory()
     return TextModel(module, tokenizer, name=name, source=str(folder))
 
 

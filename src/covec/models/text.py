@@ -131,10 +131,10 @@ class TextModel:
         }
 
     def tokenize(
-        self, inputs: Sequence[Input], *, spans: Sequence[Span | None] | None = None, reply: bool = False
+        self, inputs: Sequence[Input], *, spans: Sequence[Span | None] | None = None, **options: bool
     ) -> list[Tokenized]:
-        """Token ids, character offsets and layout of every input."""
-        return tokenize(self.tokenizer, inputs, spans=spans, context=self.context, reply=reply)
+        """Token ids, character offsets and layout of every input: see `covec.models.tokens.tokenize`."""
+        return tokenize(self.tokenizer, inputs, spans=spans, context=self.context, **options)
 
     def capture(self, inputs: Sequence[Input], sites: Any = "resid.*", position: Any = "last", **options: Any) -> Any:
         """Activations of `inputs` at `sites`: see `covec.activations.capture.capture`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,12 @@ def tokenize(
     spans: Sequence[Span | None] | None = None,
     context: int | None = None,
     reply: bool = False,
+    offsets: bool = True,
 ) -> list[Tokenized]:
     """Tokenise texts exactly as `tokenizer(text)` does, and chats by the chat template with no token added.
 
-    With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token.
+    With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token. With
+    `offsets=False` the character offsets, which weigh most, are left out of the result.
 
     Raises
     ------
@@ -52,9 +55,9 @@ def tokenize(
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
     special = special_ids(tokenizer)
-    encoded = _encode(tokenizer, texts, chats)
+    marks: dict[bytes, Any] = {}  # most texts of a length share one
     found = []
-    for index, (text, (ids, offsets)) in enumerate(zip(texts, encoded, strict=True)):
+    for index, (text, (ids, places)) in enumerate(zip(texts, _encode(tokenizer, texts, chats), strict=True)):
         if not ids:
             raise ExamplesError(f"input {index + 1} is empty: it has no token to read")
         if context is not None and len(ids) > context:
@@ -64,11 +67,12 @@ def tokenize(
         given = inputs[index]
         prompt, answer = len(ids), None
         if not isinstance(given, str) and given[-1]["role"] == "assistant":
-            prompt, answer = _answer(text, _render(tokenizer, given[:-1], True), offsets, ids, special)
+            prompt, answer = _answer(text, _render(tokenizer, given[:-1], True), places, ids, special)
         shown = None if spans is None else spans[index]
-        span = None if shown is None else _token_span(offsets, shown)
-        layout = Layout(np.isin(ids, list(special)), prompt, len(ids) - 1, answer, span)
-        found.append(Tokenized(tuple(ids), tuple(offsets), layout, text))
+        span = None if shown is None else _token_span(places, shown)
+        mark = np.fromiter((token in special for token in ids), bool, len(ids))
+        layout = Layout(marks.setdefault(mark.tobytes(), mark), prompt, len(ids) - 1, answer, span)
+        found.append(Tokenized(tuple(ids), tuple(places) if offsets else (), layout, text))
     return found
 
 
@@ -95,12 +99,13 @@ def _render(tokenizer: Any, messages: Input, reply: bool) -> str:
     return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ends))
 
 
-def _encode(tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]) -> list[tuple[list[int], list[Span]]]:
-    done: dict[int, tuple[list[int], list[Span]]] = {}
-    bos = tokenizer.bos_token_id
-    rendered = 0
-    for chat in set(chats):
-        rows = [index for index, value in enumerate(chats) if value is chat]
+def _encode(
+    tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]
+) -> Iterator[tuple[Sequence[int], Sequence[Span]]]:
+    """Ids and offsets of every text, a few at a time; what begins with two BOS loses one."""
+    bos, twice = tokenizer.bos_token_id, 0
+    for chat, run in groupby(range(len(texts)), key=chats.__getitem__):
+        rows = list(run)
         for some in (rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)):
             batch = tokenizer(
                 [texts[row] for row in some],
@@ -109,14 +114,13 @@ def _encode(tokenizer: Any, texts: Sequence[str], chats: Sequence[bool]) -> list
                 return_attention_mask=False,
                 verbose=False,
             )
-            for row, ids, offsets in zip(some, batch["input_ids"], batch["offset_mapping"], strict=True):
-                twice = bos is not None and list(ids[:2]) == [bos, bos]
-                done[row] = (ids[1:], offsets[1:]) if twice else (ids, offsets)
-                rendered += twice
-    if rendered:
-        already = "1 text already begins" if rendered == 1 else f"{rendered} texts already begin"
+            for ids, offsets in zip(batch["input_ids"], batch["offset_mapping"], strict=True):
+                again = int(bos is not None and ids[:2] == [bos, bos])
+                twice += again
+                yield ids[again:], offsets[again:]
+    if twice:
+        already = "1 text already begins" if twice == 1 else f"{twice} texts already begin"
         warnings.warn(f"{already} with {tokenizer.bos_token}: no second one was added", stacklevel=4)
-    return [done[index] for index in range(len(texts))]
 
 
 def _answer(
