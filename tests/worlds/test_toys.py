@@ -11,7 +11,7 @@ from covec.find.mean_difference import MeanDifference
 from covec.measure._readout import Continuation
 from covec.measure.used import NullVectors, Used, used
 from covec.statistics.auroc import auroc
-from covec.statistics.permutation import permuted_labels, p_test
+from covec.statistics.permutation import p_test, permuted_labels
 from covec.worlds.toys import BAD, GOOD, Toy, toy
 
 SEEDS, INPUTS, NULLS = 100, 6, 19
