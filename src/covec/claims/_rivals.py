@@ -32,30 +32,39 @@ def recursive_feature_machine(
     Radhakrishnan et al., "Mechanism of feature learning in deep fully connected networks and kernel machines that
     recursively learn features", arXiv:2212.13881, algorithm 1.
     """
-    X = X.double()  # in float32 narrow kernels underflow to numbers that processors multiply a hundred times slower
     mean, deviation = X.mean(0), X.std(0).clamp_min(1e-6)
-    Z, signs = (X - mean) / deviation, torch.from_numpy(np.where(labels, 1.0, -1.0))
-    unseen = _fifth(labels)
-    known, target = Z[~unseen], signs[~unseen]
+    signs, unseen = torch.from_numpy(np.where(labels, 1.0, -1.0)), _fifth(labels)
+    basis = torch.linalg.qr(((X - mean) / deviation)[~unseen].double().T).Q
+
+    def coordinates(rows: Tensor) -> Tensor:
+        """Rows in the span of the known ones, where all gradients lie, and how far they are from it."""
+        Z = ((rows - mean) / deviation).double()
+        inside = Z @ basis
+        return torch.cat([inside, (Z - inside @ basis.T).norm(dim=1, keepdim=True)], 1)
+
+    known, held_out, target = coordinates(X[~unseen]), coordinates(X[unseen]), signs[~unseen]
+    known[:, -1] = 0  # but for rounding it is
     best: tuple[float, Predict] | None = None
     for bandwidth, centred in product(BANDWIDTHS, (True, False)):
-        metric = torch.eye(Z.shape[1], dtype=Z.dtype)
+        metric = torch.eye(known.shape[1], dtype=known.dtype)
         for _ in range(iterations):
-            weights = torch.linalg.solve(
-                _kernel(known, known, metric, bandwidth) + RIDGE * torch.eye(len(known), dtype=Z.dtype), target
-            )
-
-            def predict(
-                rows: Tensor, metric: Tensor = metric, weights: Tensor = weights, bandwidth: float = bandwidth
-            ) -> Tensor:
-                return _kernel((rows.double() - mean) / deviation, known, metric, bandwidth) @ weights
-
-            score = float(auroc(predict(X[unseen]).numpy(), labels[unseen.numpy()]))
+            gram = _kernel(known, known, metric, bandwidth)
+            weights = torch.linalg.solve(gram + RIDGE * torch.eye(len(known)), target)
+            found = _kernel(held_out, known, metric, bandwidth) @ weights
+            score = float(auroc(found.numpy(), labels[unseen.numpy()]))
             if best is None or score > best[0]:
-                best = score, predict
+                best = score, _predictor(coordinates, known, metric, weights, bandwidth)
             metric = _outer_product(known, metric, weights, bandwidth, centred)
+            # Scaled as where it was defined, by its largest entry among the features themselves.
+            metric = metric / ((basis @ metric[:-1, :-1]) * basis).sum(1).max().clamp_min(1e-30)
     assert best is not None
     return best[1]
+
+
+def _predictor(
+    coordinates: Callable[[Tensor], Tensor], known: Tensor, metric: Tensor, weights: Tensor, bandwidth: float
+) -> Predict:
+    return lambda rows: _kernel(coordinates(rows), known, metric, bandwidth) @ weights
 
 
 def gaussian_subspace(
@@ -97,11 +106,10 @@ def _kernel(one: Tensor, other: Tensor, metric: Tensor, bandwidth: float) -> Ten
 
 
 def _outer_product(X: Tensor, metric: Tensor, weights: Tensor, bandwidth: float, centred: bool) -> Tensor:
-    """Mean outer product of the predictor's gradients at the rows; its largest entry is 1."""
+    """Mean outer product of the predictor's gradients at the rows."""
     distances = _distances(X, X, metric)
     pull = torch.where(distances > 1e-6, (-distances / bandwidth).exp() / distances, 0.0) * weights / bandwidth
     gradients = (pull @ X - pull.sum(1, keepdim=True) * X) @ metric
     if centred:
         gradients = gradients - gradients.mean(0)
-    product = gradients.T @ gradients / len(X)
-    return product / product.max().clamp_min(1e-12)
+    return gradients.T @ gradients / len(X)
