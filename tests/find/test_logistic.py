@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -36,14 +34,12 @@ def test_it_agrees_with_scikit_learn_at_the_chosen_ridge(n: int, d: int) -> None
     assert found.direction_.double().numpy() @ wanted / np.linalg.norm(wanted) > 0.99999
 
 
-def test_it_is_faster_than_a_loop_of_fits_and_finds_as_much() -> None:
-    """Two sites x 7 ridges x 5 folds of the usual size, in CPU time on one thread, against scikit-learn's loop."""
+def test_its_ridge_is_as_good_as_that_of_a_loop_of_fits() -> None:
+    """Two sites x 7 ridges x 5 folds of the usual size, against scikit-learn's loop."""
     X = torch.stack([draw(480, 576, effect=1, seed=seed, shared=0, decay=1).X for seed in range(2)])
     y = np.arange(480) % 2 == 0
-    Logistic().fit(X[0, :40], y[:40])  # what the first call alone costs
-    begun = time.process_time()
     fits = Logistic().fit_many(X, y)
-    own, begun, differences = time.process_time() - begun, time.process_time(), []
+    differences = []
     for site, cell in enumerate(X):
         rows = Rows(cell, y)
         Z, positive, folds = StandardScaler().fit_transform(rows.X), rows.positive.numpy(), rows.folds().numpy()
@@ -57,5 +53,4 @@ def test_it_is_faster_than_a_loop_of_fits_and_finds_as_much() -> None:
             areas.append(auroc(outputs, positive))
         chosen = min(range(7), key=lambda index: abs(RIDGES[index] - float(fits.details["ridge"][site])))
         differences.append(max(areas) - areas[chosen])
-    assert (time.process_time() - begun) / own > 3  # 5 and more on a quiet machine
     assert max(differences) < 0.001

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
@@ -166,12 +164,3 @@ def test_folds_serve_as_splits() -> None:
         train = np.setdiff1d(np.arange(60), np.concatenate([test, validation]))
         scores[test] = bag_of_words(examples, Split(train, validation, test)).scores
     assert roc_auc_score(labels, scores) > 0.95
-
-
-def test_both_are_fast() -> None:
-    labels = coin(600)
-    examples, parts = examples_of([f"{i} {text}" for i, text in enumerate(sentences(600, length=40))], labels)
-    begin = time.process_time()
-    bag_of_words(examples, parts)
-    cue_probe(examples, parts)
-    assert time.process_time() - begin < 4  # about 0.7 on an idle core
