@@ -264,6 +264,20 @@ def test_a_single_input_that_does_not_fit_names_the_budget_and_other_errors_pass
     assert torch.isfinite(model.capture(PROMPTS, "resid.2")["resid.2"]).all()
 
 
+def test_an_error_inside_a_pass_keeps_its_type_and_leaves_no_hook() -> None:
+    model = MODELS["llama"]
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError("of the model's own")
+
+    handle = model.anatomy.blocks[1].register_forward_pre_hook(fail)
+    installed = [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.module.modules()]
+    with pytest.raises(ZeroDivisionError, match="of the model's own"):
+        model.capture(PROMPTS, ["resid.0", "resid.3"])
+    assert installed == [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.module.modules()]
+    handle.remove()
+
+
 def test_two_threads_capture_the_same_model_at_once() -> None:
     model = MODELS["llama"]
     expected = {site: model.capture(PROMPTS, site)[site] for site in ("resid.0", "resid.3")}

@@ -50,7 +50,7 @@ class Gate:
 
     def fires(self, h: Float[Tensor, "rows tokens d"]) -> Tensor:
         """Where the gate is open [rows, tokens]."""
-        scores = (h.float() @ self.direction.to(h.device) + self.intercept) / self.scale
+        scores = (h.float() @ self.direction + self.intercept) / self.scale
         return (scores > self.threshold) == self.above
 
 
@@ -179,6 +179,8 @@ def add(
     """
     common = _common(vector, position, gate)
     by_site = {Site.parse(key): value for key, value in strength.items()} if isinstance(strength, dict) else None
+    if strange := [site for site in by_site or () if site not in vector.parts]:
+        raise ModelError(f"{vector.name} has no part at {strange[0]}; it has {', '.join(map(str, vector.parts))}")
     edits = []
     for site, part in vector.parts.items():
         amount = strength if by_site is None else by_site.get(site, 0.0)
@@ -231,6 +233,8 @@ def set_coordinate(
     gate: Gate | ConceptVector | None = None,
 ) -> tuple[SetCoordinate, ...]:
     """Edits that give every token the same `score` of the vector: -0.5 and 0.5 are the class means."""
+    if not math.isfinite(score):
+        raise ModelError(f"a score must be a finite number, not {score}")
     common = _common(vector, position, gate)
     return tuple(
         SetCoordinate(site=site, directions=part.direction, targets=score * part.scale - part.intercept, **common)

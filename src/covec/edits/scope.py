@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from covec.edits.algebra import Add, Edit
+from covec.edits.algebra import Add, Edit, Gate
 from covec.edits.calls import follow
 from covec.errors import ModelError
 from covec.models.plan import Pass, Plan, current_pass, stacked
@@ -152,7 +152,7 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
 
     lists = [sorted((item for item in row if here(item.site)), key=lambda item: item.observes) for row in plan.edits]
     gates = {item.gate: None for row in plan.edits for item in row if item.gate is not None and here(item.gate.site)}
-    steps: list[Step] = [_note(gate, model.anatomy.tap(gate.site).columns) for gate in gates]
+    steps: list[Step] = [_note(gate, hidden.device, model.anatomy.tap(gate.site).columns) for gate in gates]
     for place in range(max(map(len, lists), default=0)):
         items = [row[place] if place < len(row) else None for row in lists]
         distinct = {id(item): item for item in items if item is not None}
@@ -176,9 +176,11 @@ def _stackable(item: Edit, first: Edit) -> bool:
     return type(item) is Add and type(first) is Add and item.gate is None and same
 
 
-def _note(gate: Any, columns: slice | None) -> Step:
+def _note(gate: Gate, device: torch.device, columns: slice | None) -> Step:
+    moved = replace(gate, direction=gate.direction.to(device))
+
     def step(hidden: Tensor, now: Pass) -> Tensor:
-        now.notes[gate] = gate.fires(hidden if columns is None else hidden[..., columns])
+        now.notes[gate] = moved.fires(hidden if columns is None else hidden[..., columns])
         return hidden
 
     return step
