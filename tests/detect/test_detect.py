@@ -115,7 +115,7 @@ def test_chats_are_read_with_their_template(llama: TextModel, other: ConceptVect
 def test_a_text_without_content_is_read_at_its_last_token_with_a_warning(
     llama: TextModel, seven: ConceptVector
 ) -> None:
-    with pytest.warns(UserWarning, match="1 inputs have no content"):
+    with pytest.warns(UserWarning, match="1 input has no content"):
         found = llama.detect(replace(seven, aggregator="mean"), "")
     assert [token.score for token in found.tokens] == [None]
     assert isinstance(found.score, float)

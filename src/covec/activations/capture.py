@@ -7,7 +7,6 @@ happens in the hook, and the pass stops after the deepest site; the language hea
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -22,7 +21,7 @@ from covec.errors import BudgetError, ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
 from covec.models.hardware import hand_back_freed_memory
 from covec.models.plan import Plan, edits_in_force, planned
-from covec.models.positions import Position, mask
+from covec.models.positions import Position, is_bare, mask, warn_of_bare
 from covec.models.sites import Site
 from covec.models.taps import hook, uncompiled
 from covec.models.text import TextModel
@@ -142,10 +141,7 @@ class _Sink:
         self.places = {row: place for place, row in enumerate(first)}
         layouts = [tokens[row].layout for row in first]
         self.masks = [mask(position, layout) for layout in layouts]
-        self.fallbacks = [
-            "content" in position.select and bool((layout.special | (np.arange(layout.length) == 0)).all())
-            for layout in layouts
-        ]
+        self.fallbacks = ["content" in position.select and is_bare(layout) for layout in layouts]
         for row, chosen in zip(first, self.masks, strict=True):
             if position.single and not chosen.any():
                 size = f"{len(chosen)} token{'s' if len(chosen) > 1 else ''}"
@@ -174,8 +170,7 @@ class _Sink:
     def result(self, places: Sequence[int]) -> Activations:
         """The rows in the caller's order, repeats filled in."""
         fallbacks = sum(self.fallbacks[place] for place in places)
-        if fallbacks:
-            warnings.warn(f"{fallbacks} inputs have no content: their last token was read", stacklevel=4)
+        warn_of_bare(fallbacks)
         order, offsets, tokens = None, None, None
         if list(places) != list(range(len(self.masks))):
             order = torch.from_numpy(np.concatenate([self._range(place) for place in places]))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +15,7 @@ from covec.detect._aggregator import Aggregator
 from covec.detect._html import fragment
 from covec.detect._scores import Readers, Vectors, listed, token_scores
 from covec.models.batching import TOKEN_BUDGET
-from covec.models.positions import Position, mask
+from covec.models.positions import Position, is_bare, mask, warn_of_bare
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
 from covec.progress import Progress, silent
@@ -112,10 +111,12 @@ def detect(
     """
     chosen = listed(vectors)
     alone = isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict))
+    given = cast("Sequence[Input]", [inputs] if alone else inputs)
+    readers = Readers.of(model, chosen, force=force)
+    read = model.tokenize(given)
     found = detect_tokens(
-        model, chosen, Readers.of(model, chosen, force=force), model.tokenize([inputs] if alone else inputs),  # type: ignore[list-item, arg-type]
-        list_tokens=tokens, batch_tokens=batch_tokens, progress=progress,
-    )  # fmt: skip
+        model, chosen, readers, read, list_tokens=tokens, batch_tokens=batch_tokens, progress=progress
+    )
     return found[0] if alone and isinstance(vectors, ConceptVector) else found
 
 
@@ -164,9 +165,7 @@ def flat(
     """
     masks = [mask(position, item.layout) for item in tokens]
     if position.select == "content":
-        bare = sum(bool((item.layout.special | (np.arange(item.layout.length) == 0)).all()) for item in tokens)
-        if bare:
-            warnings.warn(f"{bare} inputs have no content: their last token was read", stacklevel=5)
+        warn_of_bare(sum(is_bare(item.layout) for item in tokens))
     kept = [np.asarray(row)[chosen] for row, chosen in zip(values, masks, strict=True)]
     return np.concatenate(kept), np.concatenate([[0], np.cumsum([len(row) for row in kept])])
 

@@ -7,6 +7,7 @@ the unpadded sequence.
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +79,18 @@ class Layout:
     def length(self) -> int:
         """Number of tokens, generated ones included."""
         return len(self.special)
+
+
+def is_bare(layout: Layout) -> bool:
+    """Whether an input has no content, so that its last token stands in."""
+    return bool((layout.special | (np.arange(layout.length) == 0)).all())
+
+
+def warn_of_bare(count: int) -> None:
+    """Tell of inputs in which the last token stood in for their content."""
+    if count:
+        have = "1 input has" if count == 1 else f"{count} inputs have"
+        warnings.warn(f"{have} no content: the last token was read", stacklevel=5)
 
 
 def mask(position: Position, layout: Layout) -> NDArray[np.bool_]:
