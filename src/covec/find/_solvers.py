@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from scipy.linalg import eigh
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
-CHOOSING, FINAL = 1e-2, 1e-6  # what must be left of the gradient for a solution to choose a ridge by, and to keep
+CHOOSING, FINAL = 2e-2, 1e-5  # what must be left of the gradient for a solution to choose a ridge by, and to keep
 _STEPS, _TURNS, _HALVINGS = 100, 200, 30
 
 
@@ -49,17 +51,20 @@ class Spectrum:
 
     @classmethod
     def of(cls, X: Float[Tensor, "n d"]) -> Spectrum:
-        """Factorise rows, by the smaller of their Gram and covariance matrices."""
+        """Factorise rows, by the smaller of their Gram and covariance matrices.
+
+        In NumPy and SciPy: their BLAS is half as fast again at this as torch's, and it is most of what a fit costs.
+        """
         centred = X.double() - X.double().mean(0)
         deviation = centred.square().mean(0).sqrt()
         inverse = torch.where(deviation > 1e-6 * X.abs().amax(0), 1 / deviation, 0.0)  # float32 resolves no less
-        Z = centred * inverse
+        Z = (centred * inverse).numpy()
         n, d = Z.shape
-        variances, vectors = torch.linalg.eigh(Z @ Z.T / n if n < d else Z.T @ Z / n)
-        kept = variances > 1e-10 * variances[-1]
+        variances, vectors = eigh(Z @ Z.T if n < d else Z.T @ Z, driver="evd", check_finite=False, overwrite_a=True)
+        kept = slice(np.searchsorted(variances, 1e-10 * variances[-1], side="right"), None)
         variances, vectors = variances[kept], vectors[:, kept]
-        coordinates = vectors * (n * variances).sqrt() if n < d else Z @ vectors
-        return cls(Z, inverse, coordinates, variances)
+        coordinates = vectors * np.sqrt(variances) if n < d else Z @ vectors
+        return cls(torch.from_numpy(Z), inverse, torch.from_numpy(coordinates), torch.from_numpy(variances / n))
 
     def direction(self, weights: Float[Tensor, "r"]) -> Float[Tensor, "d"]:
         """Weights on the axes as a direction in the space of the rows."""
