@@ -41,6 +41,17 @@ def test_compare_gives_cosines(run, bank_file, vector_file):
     assert "-1.000" in run("compare", bank_file).out
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders(run, vector, tmp_path):
+    files = [tmp_path / folder / "vectors.safetensors" for folder in ("first", "second")]
+    for file in files:
+        file.parent.mkdir()
+        vector.save(file)
+    (site,) = run("compare", *files, "--json").document["sites"]
+    assert site["names"] == ["first/vectors:warmth", "second/vectors:warmth"]
+    ran = run("compare", files[0], files[0])
+    assert (ran.code, ran.err.count("\n"), "given twice" in ran.err) == (2, 1, True)
+
+
 def test_one_vector_has_nothing_to_be_compared_with(run, vector_file):
     ran = run("compare", vector_file)
     assert (ran.code, ran.err.count("\n")) == (2, 1)

@@ -42,8 +42,8 @@ def compare(
         banks = [covec.load_bank(path) for path in vector]
         names = [name for bank in banks for name in bank]
         renamed = [
-            item if names.count(name) == 1 else replace(item, name=f"{path.stem}:{name}")
-            for path, bank in zip(vector, banks, strict=True)
+            item if names.count(name) == 1 else replace(item, name=f"{file}:{name}")
+            for file, bank in zip(_told_apart(vector), banks, strict=True)
             for name, item in bank.items()
         ]
         cosines = covec.Bank(renamed).cosines()
@@ -54,6 +54,16 @@ def compare(
         for site, found in cosines.items()
     ]
     show({"sites": sites}, json, lambda: "\n\n".join(map(_matrix, sites)))
+
+
+def _told_apart(paths: list[Path]) -> list[str]:
+    """The shortest names that tell the files apart: their stems, or else with their folders."""
+    whole = [path.resolve().with_suffix("").parts for path in paths]
+    if len(set(whole)) < len(whole):
+        twice = paths[whole.index(max(whole, key=whole.count))]
+        raise CovecError(f"{twice} is given twice; name each file once")
+    depth = next(n for n in range(1, max(map(len, whole)) + 1) if len({parts[-n:] for parts in whole}) == len(whole))
+    return ["/".join(parts[-depth:]) for parts in whole]
 
 
 def _matrix(site: dict[str, Any]) -> str:
