@@ -56,6 +56,9 @@ def test_quick_takes_every_third_block_and_closed_forms(model, concepts):
         ({"position": "middle"}, "is not a position"),
         ({"position": "content/none"}, "pool the position"),
         ({"nulls": 0}, "at least 1"),
+        ({"seed": -1}, "seed must lie between 0 and"),
+        ({"seed": 2**32}, "seed must lie between 0 and"),
+        ({"split_seed": -1}, "split_seed must lie between 0 and"),
         ({"continuations": 3}, "continuations are texts"),
     ],
 )

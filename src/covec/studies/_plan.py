@@ -78,6 +78,9 @@ def plan(
                 f"{name} holds {examples.kind} inputs; {model.name} reads {' and '.join(model.accepts)}"
             )
         require_enough(examples)
+    for what, number in (("seed", seed), ("split_seed", split_seed)):
+        if not 0 <= number < 2**32:  # what all of the libraries take
+            raise CovecError(f"{what} must lie between 0 and {2**32 - 1}, not {number}")
     if nulls < 1:
         raise CovecError(f"nulls must be at least 1, not {nulls}")
     chosen = model.select(sites)
