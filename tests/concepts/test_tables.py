@@ -143,6 +143,7 @@ DAMAGE = [
 ]
 BROKEN = {
     "missing.csv": (None, "no file .*; check the path"),
+    "missing": (None, "no file .*; check the path"),
     "empty.csv": (b"", "is empty"),
     "mark.json": (b"\xef\xbb\xbf", "is empty"),
     "mark.csv": (b"\xef\xbb\xbf\n", "is empty"),

@@ -55,6 +55,8 @@ def read_table(path: Path, text_column: str | None = None, label_column: str | N
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
+        if not path.exists():
+            raise ExamplesError(f"no file {path}; check the path")
         unknown = f"files ending in {ending}" if ending else "files without an ending"
         raise ExamplesError(f"{path}: covec does not read {unknown}; use one of {', '.join(ENDINGS)}")
     content = read_bytes(path)
