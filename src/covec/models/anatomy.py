@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from covec.errors import ModelError
-from covec.models.sites import Site
+from covec.models.sites import Site, summary
 
 _ATTENTION = re.compile(r"attn|attention", re.I)
 _MLP = re.compile(r"mlp|feed_?forward|ffn|moe|experts", re.I)
@@ -43,7 +43,10 @@ class Anatomy:
             try:
                 return Tap(self.body.get_submodule(site.path), site.end)
             except AttributeError:
-                raise ModelError(f"no module {site.path!r} in this model's {type(self.body).__name__}") from None
+                body = type(self.body).__name__
+                raise ModelError(
+                    f"no module {site.path!r} in this model's {body}; its sites are {summary(tuple(self.taps))}"
+                ) from None
         raise ModelError(f"no site {str(site)!r} in this model")
 
 
