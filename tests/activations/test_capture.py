@@ -375,7 +375,6 @@ print(kept, grown, resident() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is counted as Linux does")
-@pytest.mark.xfail(strict=False, reason="not kept in every run: 1.219 times the rows was seen beside another process")
 def test_ten_thousand_prompts_take_little_more_memory_than_their_rows() -> None:
     arguments = [sys.executable, "-c", MEMORY, str(Path(__file__).parents[1])]
     output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout

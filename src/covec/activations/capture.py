@@ -71,9 +71,13 @@ def capture(
     """
     tokens = model.tokenize(inputs, spans=spans, offsets=False)
     chosen = Position.parse(position)
-    return capture_tokens(
+    found = capture_tokens(
         model, tokens, sites, [chosen], batch_tokens=batch_tokens, memory_budget=memory_budget, progress=progress
     )[chosen]
+    del tokens  # they weigh as much as narrow rows do
+    if sum(rows.nbytes for rows in found.rows.values()) > _LARGE:
+        hand_back_freed_memory()
+    return found
 
 
 def capture_tokens(
@@ -97,6 +101,7 @@ def capture_tokens(
 
     sweep(model, tokens, first, addresses, keep, batch_tokens=batch_tokens, progress=progress)
     kept = {position: sink.result(places) for position, sink in sinks.items()}
+    sinks.clear()
     if sum(rows.nbytes for found in kept.values() for rows in found.rows.values()) > _LARGE:
         hand_back_freed_memory()
     return kept
