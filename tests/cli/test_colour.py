@@ -22,7 +22,7 @@ def test_without_a_terminal_the_text_is_plain():
 
 @pytest.mark.parametrize(
     ("system", "warm", "cold"),
-    [("truecolor", "48;2;255;150;40m", "48;2;172;208;255m"), ("standard", "43m", "46m")],
+    [("truecolor", "48;2;230;125;30m", "48;2;158;190;242m"), ("standard", "43m", "46m")],
 )
 def test_at_a_terminal_scores_have_colours(monkeypatch, system, warm, cold):
     monkeypatch.setattr("rich.console.Console.is_terminal", True)

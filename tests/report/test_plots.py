@@ -67,6 +67,17 @@ def test_the_selected_cell_and_its_test_figure_are_told():
     assert "Selected" not in label(sweep.layer_curves(panels(STUDY.cells)[1], STUDY, 0.4))
 
 
+@pytest.mark.parametrize("cells", [STUDY.cells, (STUDY.selected,)])
+def test_the_test_figure_stands_over_its_block_inside_the_picture(cells):
+    (panel,) = [one for one in panels(cells) if one.place(STUDY.selected)]
+    svg = ElementTree.fromstring(sweep.layer_curves(panel, study(cells=cells), 0.4))
+    width = float(svg.get("viewBox").split()[2])
+    ring, diamond = list(svg.iter("use"))[-2:]
+    assert ring.get("x") == diamond.get("x")
+    assert "cv-test" in diamond.get("style")
+    assert 10 < float(diamond.get("x")) < width - 10
+
+
 def test_every_cell_of_the_heat_map_says_its_number():
     svg = ElementTree.fromstring(sweep.heat_map(panels(STUDY.cells)[0], STUDY))
     titles = [title.text for title in svg.iter("title")]

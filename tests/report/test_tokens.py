@@ -34,11 +34,11 @@ def test_only_what_is_scored_is_coloured(text):
 
 @given(st.floats(0.01, 10), st.floats(0.1, 5))
 def test_shades_are_symmetric_and_grow(score, top):
-    depth = int(shade(score, top)[1:])
-    assert shade(score, top) == f"p{depth}"
-    assert shade(-score, top) == f"n{depth}"
-    assert depth <= int(shade(2 * score, top)[1:]) <= LEVELS
-    assert shade(top, top) == f"p{LEVELS}"
+    depth = int(shade(score, top).removeprefix("more"))
+    assert shade(score, top) == f"more{depth}"
+    assert shade(-score, top) == f"less{depth}"
+    assert depth <= int(shade(2 * score, top).removeprefix("more")) <= LEVELS
+    assert shade(top, top) == f"more{LEVELS}"
     assert shade(0.0, top) == ""
 
 

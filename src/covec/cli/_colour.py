@@ -1,13 +1,14 @@
-"""Texts with coloured tokens in the terminal: more of a concept is warm, less is cold."""
+"""Texts with coloured tokens in the terminal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covec.tints import tint
+
 if TYPE_CHECKING:
     from covec.detect import Detection
 
-WARM, COLD = (255, 150, 40), (90, 160, 255)
 FAINT = 0.15  # scores nearer to 0 get no colour
 CLEAR = 0.4  # near a class mean, or beyond
 
@@ -33,8 +34,8 @@ def line(found: Detection) -> str:
 def _fine(score: float) -> str:
     """Black on a tint that is full at a score of 1."""
     strength = min(1.0, abs(score))
-    tint = (round(255 + (channel - 255) * strength) for channel in (WARM if score > 0 else COLD))
-    return f"black on rgb({','.join(map(str, tint))})"
+    shade = (round(255 + (channel - 255) * strength) for channel in tint(score))
+    return f"black on rgb({','.join(map(str, shade))})"
 
 
 def _coarse(score: float) -> str:

@@ -1,11 +1,11 @@
-"""Texts with coloured tokens, for notebooks: more of the concept is warm, less is cold."""
+"""Texts with coloured tokens, for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
 
-_WARM, _COLD = "230, 120, 30", "60, 120, 220"  # seen on white and on black
+from covec.tints import tint
 
 
 def fragment(title: str, text: str, spans: Iterable[tuple[int, int, float | None]]) -> str:
@@ -26,5 +26,6 @@ def coloured(token: str, score: float | None) -> str:
     if score is None:
         return escape(token)
     strength = min(1.0, abs(score)) * 0.6
-    colour = f"rgba({_WARM if score > 0 else _COLD}, {strength:.2f})"
+    red, green, blue = tint(score)
+    colour = f"rgba({red}, {green}, {blue}, {strength:.2f})"
     return f'<span title="{score:+.2f}" style="background: {colour}">{escape(token)}</span>'

@@ -57,11 +57,13 @@ def steering_curve(study: Study) -> Markup:
         for slope in used.add_nulls:
             upper.plot([-1, 1], [rest - slope, rest + slope], color=colour("other"), linewidth=0.8)
         upper.fill_between(strength, low, high, color=colour("accent"), alpha=0.16, linewidth=0)
-        upper.plot(strength, readout, color=colour("accent"), linewidth=2.2, marker="o", markersize=4)
+        upper.plot(strength, readout, color=colour("accent"), linewidth=2.2)
+        for side, ink in ((strength < 0, "less"), (strength == 0, "accent"), (strength > 0, "more")):
+            upper.plot(strength[side], readout[side], "o", markersize=6, color=colour(ink))
         upper.axvline(0, color=colour("rule"), linewidth=0.8)
         name_above(upper, "readout, nats a token")
         upper.tick_params(labelbottom=False)
-        lower.plot(strength, kl, color=colour("warm"), linewidth=1.8, marker="o", markersize=3.5)
+        lower.plot(strength, kl, color=colour("muted"), linewidth=1.8, marker="o", markersize=3.5)
         lower.set(ylim=(0, _headroom(kl)))
         name_above(lower, "KL, nats a token")
         name_below(lower, "strength")

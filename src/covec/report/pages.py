@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from covec import tints
 from covec.concepts.vector import ConceptVector
 from covec.report import provenance, sweep, tables, tokens, words
 from covec.report.cosines import matrices
@@ -111,7 +112,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update({function.__name__: function for function in _FILTERS})
-    environment.globals.update(token_levels=tokens.LEVELS, heat_levels=sweep.LEVELS)
+    environment.globals.update(token_levels=tokens.LEVELS, heat_levels=sweep.LEVELS, tints=tints)
     return environment
 
 

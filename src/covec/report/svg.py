@@ -20,7 +20,10 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-PALETTE = ("ink", "muted", "rule", "surface", "accent", "warm", "other", "chance", *(f"heat-{i}" for i in range(10)))
+PALETTE = (
+    *("ink", "muted", "rule", "surface", "accent", "test", "more", "less", "other", "chance"),
+    *(f"heat-{step}" for step in range(10)),
+)
 WIDTH = 360  # of every figure, in CSS pixels: a phone shows it as it is, a desktop two beside each other
 FONT = 11
 

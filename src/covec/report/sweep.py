@@ -110,13 +110,12 @@ def _chance_band(axis: Axes, panel: Panel, low: float) -> None:
 
 
 def _mark(axis: Axes, column: int, value: float, test: Figure) -> None:
-    """The selected cell as a ring, the test figure beside it as a diamond with its interval."""
+    """The selected cell as a ring, the test figure over the same block as a diamond with its interval."""
     (ring,) = axis.plot([column], [value], "o", markersize=9, markerfacecolor="none")
     ring.set(markeredgecolor=colour("ink"), markeredgewidth=1.6)
-    at = column + 0.6
     if test.low is not None and test.high is not None:
-        axis.plot([at, at], [test.low, test.high], color=colour("warm"), linewidth=1.6, solid_capstyle="butt")
-    axis.plot([at], [test.value], "D", markersize=6, color=colour("warm"), markeredgecolor=colour("surface"))
+        axis.plot([column, column], [test.low, test.high], color=colour("test"), linewidth=1.6, solid_capstyle="butt")
+    axis.plot([column], [test.value], "D", markersize=6, color=colour("test"), markeredgecolor=colour("surface"))
 
 
 def _box(row: int, column: int, **style: object) -> Rectangle:

@@ -38,9 +38,9 @@ def spans(text: Mapping[str, Any], top: float, most: int) -> list[Span]:
 
 
 def shade(score: float, top: float) -> str:
-    """The class of a score's shade: `p1` to `p6` for the concept, `n1` to `n6` against it."""
+    """The class of a score's shade: `more1` to `more6` of the concept, `less1` to `less6`."""
     step = min(LEVELS, math.ceil(abs(score) / top * LEVELS - 1e-9))
-    return f"{'p' if score > 0 else 'n'}{step}" if step else ""
+    return f"{'more' if score > 0 else 'less'}{step}" if step else ""
 
 
 def _spans(text: str, tokens: Iterable[Mapping[str, Any]], top: float, most: int) -> Iterator[Span]:
