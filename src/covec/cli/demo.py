@@ -56,7 +56,7 @@ def _see(model: TextModel, vector: ConceptVector) -> None:
     from covec.cli import _colour
 
     _say(
-        "2. See", "Scores of sentences that it has not met, token by token (warm is more of the concept, cool is less):"
+        "2. See", "Scores of sentences that it has not met, token by token (warm has more of the concept, cool less):"
     )
     with working():
         found = model.detect(vector, list(TEXTS))
