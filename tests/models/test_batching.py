@@ -16,7 +16,7 @@ from tiny import tiny_tokenizer
 
 @pytest.fixture(scope="module")
 def items() -> list[Tokenized]:
-    return tokenize(tiny_tokenizer(), ["The hotel", "x", "A dull film: two hours"])
+    return list(tokenize(tiny_tokenizer(), ["The hotel", "x", "A dull film: two hours"]))
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 100))

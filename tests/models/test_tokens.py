@@ -11,7 +11,7 @@ import pytest
 from covec.errors import ExamplesError
 from covec.models.positions import Position, mask
 from covec.models.text import TextModel
-from covec.models.tokens import special_ids, tokenize
+from covec.models.tokens import TokenTable, special_ids, tokenize
 from tiny import tiny_tokenizer
 
 TEXTS = ["The hotel was clean.", "x", " spaces  and\nlines ", "Köln 🙂", "a <eos> b"]
@@ -89,6 +89,25 @@ def test_spans_cover_the_tokens_they_touch(span: tuple[int, int], expected: str)
     assert found.layout.span is not None
     start, end = found.layout.span
     assert tokenizer.decode(found.ids[start:end]).strip() == expected
+
+
+@pytest.mark.parametrize("offsets", [True, False])
+def test_a_table_gives_back_what_was_put_in(offsets: bool) -> None:
+    spans = [(0, 3), None, (2, 8), (0, 4), None, None]
+    items = [*tokenize(tiny_tokenizer("one"), [*TEXTS, ANSWERED], spans=spans, offsets=offsets)]
+    table = TokenTable()
+    for item in items:
+        table.append(item)
+    assert len(table) == len(items)
+    for there, item in zip(table, items, strict=True):
+        assert (there.ids, there.offsets, there.text) == (item.ids, item.offsets, item.text)
+        assert there.layout.special.tolist() == item.layout.special.tolist()
+        assert (there.layout.prompt, there.layout.last) == (item.layout.prompt, item.layout.last)
+        assert (there.layout.answer, there.layout.span) == (item.layout.answer, item.layout.span)
+    assert [item.ids for item in table[1:3]] == [items[1].ids, items[2].ids]
+    assert table[-1].ids == items[-1].ids
+    with pytest.raises(IndexError):
+        table[len(items)]
 
 
 @pytest.mark.parametrize("span", [(20, 25), (3, 3)])

@@ -143,17 +143,21 @@ class _Sink:
         budget: int,
     ) -> None:
         self.position, self.sites = position, sites
+        self.tokens, self.first = tokens, first
         self.places = {row: place for place, row in enumerate(first)}
-        layouts = [tokens[row].layout for row in first]
-        self.masks = [mask(position, layout) for layout in layouts]
-        self.fallbacks = ["content" in position.select and is_bare(layout) for layout in layouts]
-        for row, chosen in zip(first, self.masks, strict=True):
-            if position.single and not chosen.any():
-                size = f"{len(chosen)} token{'s' if len(chosen) > 1 else ''}"
+        counts = np.zeros(len(first), dtype=np.int64)
+        self.bare = np.zeros(len(first), dtype=bool)
+        for place, row in enumerate(first):
+            layout = tokens[row].layout
+            counts[place] = mask(position, layout).sum()
+            self.bare[place] = "content" in position.select and is_bare(layout)
+            if position.single and not counts[place]:
+                size = f"{layout.length} token{'s' if layout.length > 1 else ''}"
                 raise ModelError(f"position {position} selects nothing in input {row + 1}, which has {size}")
-        counts = [int(chosen.sum()) if position.pool == "none" else 1 for chosen in self.masks]
-        if not sum(counts):
+        if not counts.any():
             raise ModelError(f"position {position} selects nothing in any input")
+        if position.pool != "none":
+            counts[:] = 1
         self.offsets = np.concatenate([[0], np.cumsum(counts)])
         need = int(self.offsets[-1]) * model.width * 4 * len(sites)
         if need > budget:
@@ -166,7 +170,7 @@ class _Sink:
     def put(self, site: Site, hidden: Tensor, batch: Batch) -> None:
         """Keep what the position asks for of `hidden` [rows, columns, d]."""
         places = [self.places[row] for row in batch.rows]
-        pooled = _pool(hidden, [self.masks[place] for place in places], self.position)
+        pooled = _pool(hidden, [mask(self.position, layout) for layout in batch.layouts], self.position)
         if site not in self.rows:
             self.rows[site] = torch.empty(int(self.offsets[-1]), hidden.shape[-1])
         where = np.concatenate([self._range(place) for place in places])
@@ -174,15 +178,16 @@ class _Sink:
 
     def result(self, places: Sequence[int]) -> Activations:
         """The rows in the caller's order, repeats filled in."""
-        fallbacks = sum(self.fallbacks[place] for place in places)
+        fallbacks = int(self.bare[places].sum())
         warn_of_bare(fallbacks)
         order, offsets, tokens = None, None, None
-        if list(places) != list(range(len(self.masks))):
+        if list(places) != list(range(len(self.first))):
             order = torch.from_numpy(np.concatenate([self._range(place) for place in places]))
         if not self.position.single:
             counts = [len(self._range(place)) for place in places]
             offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]))
-            tokens = torch.from_numpy(np.concatenate([np.flatnonzero(self.masks[place]) for place in places]))
+            chosen = (mask(self.position, self.tokens[self.first[place]].layout) for place in places)
+            tokens = torch.from_numpy(np.concatenate([np.flatnonzero(one) for one in chosen]))
         rows = {site: self.rows[site] if order is None else self.rows[site][order] for site in self.sites}
         return Activations(rows, self.position, offsets, tokens, fallbacks)
 

@@ -23,7 +23,7 @@ from covec.detect._scores import Readers, Vectors, listed
 from covec.errors import ExamplesError, FileError
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.text import TextModel
-from covec.models.tokens import Input, Tokenized
+from covec.models.tokens import Input, TokenTable
 from covec.progress import Progress, silent
 from covec.writing import whole_file
 
@@ -96,7 +96,7 @@ def detect_file(
     return Corpus(out, total, {vector.name: fires.get(vector.name, 0) for vector in chosen}, resumed)
 
 
-def _tokenized(model: TextModel, texts: Sequence[Input], first: int) -> list[Tokenized]:
+def _tokenized(model: TextModel, texts: Sequence[Input], first: int) -> TokenTable:
     try:
         return model.tokenize(texts)
     except ExamplesError as error:

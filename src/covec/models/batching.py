@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,11 +31,13 @@ def unique(tokens: Sequence[Tokenized]) -> tuple[list[int], list[int]]:
 
     Inputs are the same where ids and layout (span, answer) are.
     """
-    first: dict[object, int] = {}
+    first: dict[bytes, int] = {}
     representatives: list[int] = []
     places = []
     for index, item in enumerate(tokens):
-        key = (item.ids, item.layout.prompt, item.layout.answer, item.layout.span)
+        layout = item.layout
+        content = repr((item.ids, layout.prompt, layout.answer, layout.span)).encode()
+        key = hashlib.blake2b(content, digest_size=16).digest()  # the ids themselves would weigh as much as narrow rows
         if key not in first:
             first[key] = len(representatives)
             representatives.append(index)
@@ -63,18 +66,19 @@ def pad(
     left: bool = False,
 ) -> Batch:
     """The batch of `rows`, padded to its longest."""
-    length = max(len(tokens[row].ids) for row in rows)
+    items = [tokens[row] for row in rows]
+    length = max(len(item.ids) for item in items)
     ids = torch.full((len(rows), length), pad_id, dtype=torch.long)
     mask = torch.zeros_like(ids)
-    for place, row in enumerate(rows):
-        size = len(tokens[row].ids)
+    for place, item in enumerate(items):
+        size = len(item.ids)
         where = slice(length - size, length) if left else slice(0, size)
-        ids[place, where] = torch.tensor(tokens[row].ids)
+        ids[place, where] = torch.tensor(item.ids)
         mask[place, where] = 1
     needs = masked and bool((mask == 0).any())
     return Batch(
         tuple(rows),
         ids.to(device),
         mask.to(device) if needs else None,
-        tuple(tokens[row].layout for row in rows),
+        tuple(item.layout for item in items),
     )

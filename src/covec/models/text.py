@@ -15,7 +15,7 @@ from covec.errors import ModelError
 from covec.models.anatomy import Anatomy, dissect
 from covec.models.fingerprint import fingerprint
 from covec.models.sites import Site, select
-from covec.models.tokens import Input, Span, Tokenized, tokenize
+from covec.models.tokens import Input, Span, TokenTable, tokenize
 
 
 class TextModel:
@@ -132,7 +132,7 @@ class TextModel:
 
     def tokenize(
         self, inputs: Sequence[Input], *, spans: Sequence[Span | None] | None = None, **options: bool
-    ) -> list[Tokenized]:
+    ) -> TokenTable:
         """Token ids, character offsets and layout of every input: see `covec.models.tokens.tokenize`."""
         return tokenize(self.tokenizer, inputs, spans=spans, context=self.context, **options)
 

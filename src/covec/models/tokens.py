@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -29,6 +30,54 @@ class Tokenized:
     text: str
 
 
+class TokenTable(Sequence[Tokenized]):
+    """Tokenised inputs in a few flat arrays: a corpus weighs some bytes a token, not some objects.
+
+    An item is made when it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._starts, self._ids, self._special, self._offsets = array("q", [0]), array("i"), array("b"), array("i")
+        self._layouts = array("i")  # prompt, last, answer and span, -1 where there is none
+
+    def append(self, item: Tokenized) -> None:
+        """Add `item` at the end; all have offsets, or none has."""
+        layout = item.layout
+        self._texts.append(item.text)
+        self._ids.extend(item.ids)
+        self._special.frombytes(layout.special.tobytes())
+        self._offsets.extend(end for span in item.offsets for end in span)
+        self._starts.append(len(self._ids))
+        self._layouts.extend((layout.prompt, layout.last, *(layout.answer or _NOWHERE), *(layout.span or _NOWHERE)))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, index: int) -> Tokenized: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tokenized]: ...
+    def __getitem__(self, index: int | slice) -> Tokenized | list[Tokenized]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        start, end = self._starts[place : place + 2]
+        flat = self._offsets[2 * start : 2 * end]
+        prompt, last, *spans = self._layouts[6 * place : 6 * place + 6]
+        answer, span = ((first, after) if first >= 0 else None for first, after in (spans[:2], spans[2:]))
+        special = np.array(self._special[start:end], dtype=bool)
+        return Tokenized(
+            tuple(self._ids[start:end]),
+            tuple(zip(flat[::2], flat[1::2], strict=True)),
+            Layout(special, prompt, last, answer, span),
+            self._texts[place],
+        )
+
+
+_NOWHERE = (-1, -1)
+
+
 def tokenize(
     tokenizer: Any,
     inputs: Sequence[Input],
@@ -37,7 +86,7 @@ def tokenize(
     context: int | None = None,
     reply: bool = False,
     offsets: bool = True,
-) -> list[Tokenized]:
+) -> TokenTable:
     """Tokenise texts exactly as `tokenizer(text)` does, and chats by the chat template with no token added.
 
     With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token. With
@@ -55,8 +104,7 @@ def tokenize(
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
     special = special_ids(tokenizer)
-    marks: dict[bytes, Any] = {}  # most texts of a length share one
-    found = []
+    found = TokenTable()
     for index, (text, (ids, places)) in enumerate(zip(texts, _encode(tokenizer, texts, chats), strict=True)):
         if not ids:
             raise ExamplesError(f"input {index + 1} is empty: it has no token to read")
@@ -70,8 +118,8 @@ def tokenize(
             prompt, answer = _answer(text, _render(tokenizer, given[:-1], True), places, ids, special)
         shown = None if spans is None else spans[index]
         span = None if shown is None else _token_span(places, shown)
-        mark = np.fromiter((token in special for token in ids), bool, len(ids))
-        layout = Layout(marks.setdefault(mark.tobytes(), mark), prompt, len(ids) - 1, answer, span)
+        marks = np.fromiter((token in special for token in ids), bool, len(ids))
+        layout = Layout(marks, prompt, len(ids) - 1, answer, span)
         found.append(Tokenized(tuple(ids), tuple(places) if offsets else (), layout, text))
     return found
 
