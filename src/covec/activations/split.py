@@ -18,7 +18,7 @@ from covec.activations.capture import forward, read
 from covec.errors import ModelError
 from covec.models.batching import Batch
 from covec.models.sites import Site
-from covec.models.taps import hook, with_hidden
+from covec.models.taps import hook, uncompiled, with_hidden
 from covec.models.text import TextModel
 
 Visit = Callable[[Tensor], Tensor]
@@ -55,6 +55,7 @@ class Split:
     ) -> Float[Tensor, "rows tokens d"]:
         """The body's last hidden states, with `visit(activations) -> activations` at the site."""
         with ExitStack() as scope:
+            scope.enter_context(uncompiled())
             if hidden is not None:
                 scope.enter_context(self._from(hidden))
             if visit is not None:
@@ -68,7 +69,7 @@ class Split:
         body = self.model.anatomy.body
         if self.model.module is body:
             raise ModelError(f"{self.model.name} has no language head")
-        with _replaced(body, lambda *_, **__: _Last(hidden[None])):
+        with uncompiled(), _replaced(body, lambda *_, **__: _Last(hidden[None])):
             ids = torch.zeros(1, len(hidden), dtype=torch.long, device=hidden.device)
             return self.model.module(input_ids=ids, use_cache=False).logits[0]
 
