@@ -11,8 +11,8 @@ class CovecError(Exception):
     """Base of all errors that a user can mend."""
 
 
-class ExamplesError(CovecError):
-    """The examples cannot be read or do not carry what is asked of them."""
+class ExamplesError(CovecError, ValueError):
+    """The examples cannot be read or do not carry what is asked of them; scikit-learn's tools expect a `ValueError`."""
 
 
 class ModelError(CovecError):

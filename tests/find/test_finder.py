@@ -124,7 +124,7 @@ def test_scores_need_a_fit_and_rows_of_its_width() -> None:
     world = draw(20, 4, effect=3, seed=3)
     with pytest.raises(NotFittedError):
         MeanDifference().decision_function(world.X)
-    with pytest.raises(ExamplesError, match="3 wide, but the direction 4"):
+    with pytest.raises(ExamplesError, match="3 features, but MeanDifference is expecting 4"):
         MeanDifference().fit(world.X, world.y).decision_function(world.X[:, :3])
 
 

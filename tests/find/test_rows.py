@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from covec.checks.finders import draw
 from covec.errors import ExamplesError
@@ -37,10 +38,12 @@ def test_two_classes_of_any_type(labels: object, classes: list[object]) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([1, 1, 1], "labels have 1: 1"),
+        ([1, 1, 1], "labels have one class: 1"),
         ([0, 1, 2], "labels have 3: 0, 1, 2"),
         (list("abcdefg"), "labels have 7: a, b, c, d, e, ..."),
         ([], "labels have 0"),
+        ([0.1, 0.2, 0.3], "labels have 3, as continuous numbers: 0.1"),
+        (None, "target y is None"),
         ([[1, 1], [0, 1]], "not one a row"),
         ([[0, 1, 0]], "not one a row"),
     ],
@@ -54,6 +57,19 @@ def test_other_labels_are_refused(labels: object, message: str) -> None:
 def test_rows_must_be_finite(value: float) -> None:
     with pytest.raises(ExamplesError, match="NaN or infinite"):
         as_cells([[1.0, value]], 2)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (csr_array(np.eye(3)), "sparse"),
+        (np.eye(3, dtype=complex), "Complex data"),
+        (torch.eye(3, dtype=torch.complex64), "Complex data"),
+    ],
+)
+def test_rows_must_be_dense_and_real(X: object, message: str) -> None:
+    with pytest.raises(ExamplesError, match=message):
+        as_cells(X, 2)
 
 
 @pytest.mark.parametrize("shape", [(3,), (0, 4), (4, 0), (2, 3, 4)])

@@ -74,6 +74,8 @@ class Finder(ClassifierMixin, BaseEstimator):
         The class means [d] (float32 tensors).
     classes_
         The two labels; the second is the concept.
+    n_features_in_
+        Width of the rows.
     """
 
     closed_form: ClassVar[bool] = False  # whether it is quick enough for `covec study --quick`
@@ -85,6 +87,11 @@ class Finder(ClassifierMixin, BaseEstimator):
     mean_positive_: Tensor
     mean_negative_: Tensor
     classes_: np.ndarray
+
+    @property
+    def n_features_in_(self) -> int:
+        check_is_fitted(self, "direction_")
+        return len(self.direction_)
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Complete whatever `fit_moments` or `fit_rows` of the method leaves open."""
@@ -145,13 +152,20 @@ class Finder(ClassifierMixin, BaseEstimator):
         """Scores in units of the concept: the class means of the training rows score -0.5 and +0.5."""
         check_is_fitted(self, "direction_")
         X = as_cells(X, 2)
-        if X.shape[1] != len(self.direction_):
-            raise ExamplesError(f"rows are {X.shape[1]} wide, but the direction {len(self.direction_)}: another site?")
+        if X.shape[1] != self.n_features_in_:
+            asked = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
+            raise ExamplesError(f"X has {X.shape[1]} features, but {asked}: were these rows read at another site?")
         return (X.double() @ self.direction_.double()).add(self.intercept_).div(self.scale_).numpy()
 
     def predict(self, X: Float[Tensor, "n d"]) -> np.ndarray:
         """The label of each row: the concept where the score is above zero."""
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        present = self.decision_function(X) > 0
+        return self.classes_[present.astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def _take(self, fits: Fits) -> None:
         """Learn what `fit_many` found at its one site."""

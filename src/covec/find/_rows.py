@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from scipy.sparse import issparse
 from torch import Tensor
 
 from covec.errors import ExamplesError
@@ -135,8 +136,13 @@ class Labels:
 
 def as_cells(X: Any, ndim: int) -> Float[Tensor, "..."]:
     """`X` (NumPy, torch or nested lists, any real dtype) as float32 on the CPU; raises unless finite and `ndim`-d."""
+    if issparse(X):
+        raise ExamplesError("activations are a sparse array; pass a dense one, X.toarray()")
+    X = X if isinstance(X, Tensor) else np.asarray(X)
+    if torch.is_complex(X) if isinstance(X, Tensor) else np.iscomplexobj(X):
+        raise ExamplesError("Complex data not supported: activations are real numbers")
     if not isinstance(X, Tensor):
-        X = torch.as_tensor(np.asarray(X, dtype=np.float32))
+        X = torch.as_tensor(X.astype(np.float32))
     X = X.detach().to("cpu", torch.float32)
     if X.ndim != ndim or 0 in X.shape:
         shape = "[n, d]" if ndim == 2 else "[sites, n, d]"
@@ -155,8 +161,10 @@ def two_classes(y: Any) -> tuple[np.ndarray, Bool[np.ndarray, "n"]]:
     Raises
     ------
     ExamplesError
-        There is one class only, or more than two.
+        There are no labels, one class only, or more than two.
     """
+    if y is None:
+        raise ExamplesError("a finder requires y to be passed, but the target y is None: give a label a row")
     values = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 2 and np.isin(values, (0, 1)).all() and (values.sum(1) == 1).all():
         values = values[:, 1].astype(bool)
@@ -169,7 +177,9 @@ def two_classes(y: Any) -> tuple[np.ndarray, Bool[np.ndarray, "n"]]:
     )
     if len(known) != 2:
         shown = ", ".join(str(value) for value in known[:5]) + (", ..." if len(known) > 5 else "")
-        raise ExamplesError(f"a concept needs two classes, labels have {len(known)}: {shown}")
+        continuous = any(isinstance(value, float) and not value.is_integer() for value in known)
+        count = "one class" if len(known) == 1 else f"{len(known)}, as continuous numbers" if continuous else len(known)
+        raise ExamplesError(f"a concept needs two classes, labels have {count}: {shown}")
     return np.array(known, dtype=values.dtype), values == known[1]
 
 
