@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from covec.concepts.vector import ConceptVector
-from covec.errors import CovecError, FileError
+from covec.errors import CovecError
 from covec.models.sites import Site
 from covec.writing import whole_file
 
@@ -39,11 +39,8 @@ def export(vector: ConceptVector, format: str, path: str | Path) -> None:
         raise CovecError(f"no export format {format!r}; known: {', '.join(_WRITERS)}")
     prepare, write = _WRITERS[format]
     content = prepare(vector)
-    try:
-        with whole_file(path) as draft:
-            write(draft, vector, content)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
+    with whole_file(path) as draft:
+        write(draft, vector, content)
 
 
 def _shift(vector: ConceptVector) -> np.ndarray[Any, Any]:
@@ -53,8 +50,8 @@ def _shift(vector: ConceptVector) -> np.ndarray[Any, Any]:
     return part.write.numpy() if part.rank > 1 else part.write[0].numpy()
 
 
-def _write_npy(path: Path, vector: ConceptVector, content: np.ndarray[Any, Any]) -> None:
-    with path.open("wb") as file:
+def _write_npy(draft: Path, vector: ConceptVector, content: np.ndarray[Any, Any]) -> None:
+    with draft.open("wb") as file:
         np.save(file, content, allow_pickle=False)
 
 
@@ -71,10 +68,10 @@ def _control_vector(vector: ConceptVector) -> dict[str, np.ndarray[Any, Any]]:
     return {f"direction.{site.block}": part.write[0].numpy() for site, part in sorted(vector.parts.items())}
 
 
-def _write_gguf(path: Path, vector: ConceptVector, content: dict[str, np.ndarray[Any, Any]]) -> None:
+def _write_gguf(draft: Path, vector: ConceptVector, content: dict[str, np.ndarray[Any, Any]]) -> None:
     from gguf import GGUFWriter
 
-    writer = GGUFWriter(path, "controlvector")
+    writer = GGUFWriter(draft, "controlvector")
     writer.add_string("general.name", vector.name)
     writer.add_string("controlvector.model_hint", str(vector.model.get("model_type") or "unknown"))
     writer.add_uint32("controlvector.layer_count", len(content))

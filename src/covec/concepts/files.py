@@ -44,13 +44,8 @@ def write(path: str | Path, vectors: Sequence[ConceptVector], metadata: Mapping[
         The place cannot be written; what was there before is untouched.
     """
     data = _serialised(vectors, metadata or {})
-    try:
-        with whole_file(path) as draft, open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
+    with whole_file(path) as draft:
+        draft.write_bytes(data)
 
 
 def read(path: str | Path) -> tuple[list[ConceptVector], dict[str, Any]]:
