@@ -153,3 +153,17 @@ def test_the_embedded_model_adds_nothing_to_texts_and_one_turn_each_to_chats(smo
     assert list(plain.ids) == smol.tokenizer(text).input_ids
     assert mask(Position("content"), plain.layout).tolist() == [False] + [True] * (len(plain.ids) - 1)
     assert list(chat.ids) == smol.tokenizer.apply_chat_template(CHAT, return_dict=False)
+
+
+def test_a_reply_alone_is_an_answer() -> None:
+    tokenizer = tiny_tokenizer("one")
+    found = tokenize(tokenizer, [[{"role": "assistant", "content": "It was."}]])[0]
+    assert found.layout.answer is not None
+    assert tokenizer.decode(found.ids[slice(*found.layout.answer)]) == "It was."
+
+
+def test_what_a_chat_template_refuses_is_told_in_one_line() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = "{{ raise_exception('no system\\nhere') }}"
+    with pytest.raises(ExamplesError, match="takes no such messages: no system here"):
+        tokenize(tokenizer, [CHAT])

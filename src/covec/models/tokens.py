@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any, overload
 
 import numpy as np
+from jinja2 import TemplateError
 
 from covec.errors import ExamplesError
 from covec.models.positions import Layout
@@ -115,7 +116,7 @@ def tokenize(
         given = inputs[index]
         prompt, answer = len(ids), None
         if not isinstance(given, str) and given[-1]["role"] == "assistant":
-            prompt, answer = _answer(text, _render(tokenizer, given[:-1], True), places, ids, special)
+            prompt, answer = _answer(text, _before_reply(tokenizer, given, text), places, ids, special)
         shown = None if spans is None else spans[index]
         span = None if shown is None else _token_span(places, shown)
         marks = np.fromiter((token in special for token in ids), bool, len(ids))
@@ -125,8 +126,12 @@ def tokenize(
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
-    """Ids that are no content: all special tokens but an unknown-token of its own."""
-    ids = set(tokenizer.all_special_ids)
+    """Ids that are no content: all special tokens but an unknown-token of its own.
+
+    Those of chat templates, too, which some tokenizers mark as special and name nowhere (Llama 3's headers).
+    """
+    marked = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    ids = {*tokenizer.all_special_ids, *marked}
     if tokenizer.unk_token_id not in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
         ids.discard(tokenizer.unk_token_id)
     return frozenset(ids)
@@ -144,7 +149,17 @@ def _render(tokenizer: Any, messages: Input, reply: bool) -> str:
     if not getattr(tokenizer, "chat_template", None):
         raise ExamplesError("this model has no chat template: give plain text instead of messages")
     ends = messages[-1]["role"] != "assistant" and reply  # type: ignore[index]
-    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ends))
+    try:
+        return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ends))
+    except TemplateError as error:
+        raise ExamplesError(f"the chat template takes no such messages: {' '.join(str(error).split())}") from error
+
+
+def _before_reply(tokenizer: Any, messages: Input, text: str) -> str:
+    """What stands in `text` before the assistant's last reply."""
+    if len(messages) > 1:
+        return _render(tokenizer, messages[:-1], True)
+    return text[: max(0, text.rfind(messages[0]["content"].strip()))]  # type: ignore[index]
 
 
 def _encode(
