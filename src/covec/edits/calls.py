@@ -24,7 +24,7 @@ from covec.models.taps import uncompiled
 from covec.models.text import TextModel
 from covec.models.tokens import special_ids
 
-_by_cache: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+_by_cache: WeakKeyDictionary[Any, Pass] = WeakKeyDictionary()  # the last pass that filled it
 
 
 def follow(model: TextModel) -> Callable[[], None]:
@@ -49,22 +49,23 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     ids = args[0] if args else kwargs.get("input_ids")
     shown = kwargs["inputs_embeds"] if ids is None else ids
     cache = _cache_of(kwargs)
-    start = int(cache.get_seq_length()) if cache is not None else 0
+    start = 0 if cache is None else _tokens_in(cache)
     plan = current_plan()
     if plan is None and (edits := edits_in_force(model.module)):
-        plan = _by_cache.get(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
+        plan = _plan_behind(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
         if plan is None or any(row != edits for row in plan.edits):
             raise ModelError("the cache was filled outside this scope, under other edits: begin the text inside it")
-    if plan is not None and cache is not None:
-        _by_cache[cache] = plan
-    set_pass(None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids))
+    now = None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids)
+    if now is not None and cache is not None:
+        _by_cache[cache] = now
+    set_pass(now)
 
 
 def _end(output: Any) -> None:
     """After a forward pass: a cache that it made belongs to its plan."""
     now = current_pass()
     if now is not None and isinstance(output, Mapping) and (cache := _cache_of(output)) is not None:
-        _by_cache[cache] = now.plan
+        _by_cache[cache] = now
     set_pass(None)
 
 
@@ -130,6 +131,22 @@ def _instead(owner: nn.Module, name: str, replacement: Any) -> Callable[[], None
     return lambda: setattr(owner, name, old) if had else delattr(owner, name)
 
 
+def _tokens_in(cache: Any) -> int:
+    """How many tokens a cache has seen; a recurrent state does not count them, so what filled it is looked up."""
+    try:
+        return int(cache.get_seq_length())
+    except (AttributeError, ValueError):
+        filled = _by_cache.get(cache)
+        begun = getattr(cache, "has_previous_state", bool)()  # by someone else
+        return int(begun) if filled is None else filled.start + filled.columns
+
+
+def _plan_behind(cache: Any) -> Plan | None:
+    filled = _by_cache.get(cache)
+    return None if filled is None else filled.plan
+
+
 def _cache_of(named: Mapping[str, Any]) -> Any:
-    """The key-value cache among arguments or outputs, under its name in older and newer versions of transformers."""
-    return next((named[name] for name in ("cache", "past_key_values") if named.get(name) is not None), None)
+    """The cache among arguments or outputs, under its names in newer and older versions of transformers."""
+    names = ("cache", "past_key_values", "cache_params")
+    return next((named[name] for name in names if named.get(name) is not None), None)

@@ -22,6 +22,7 @@ _INSTEAD = {
     "max_length": "give max_new_tokens",
     "num_return_sequences": "give a prompt several times, of which each repeat is sampled anew",
     "return_dict_in_generate": "call model.module.generate inside model.edit(...)",
+    "pixel_values": "covec reads and writes text, not images",
 }
 
 
@@ -59,11 +60,14 @@ def generate(
         inputs, edits = cast("list[Input]", [inputs]), None if edits is None else [edits]
     if edits is not None and len(edits) != len(inputs):
         raise ExamplesError(f"{len(edits)} lists of edits for {len(inputs)} inputs: give one list an input")
+    if not model.generates:
+        what = "has no language head" if model.causal else "is an encoder"
+        raise ModelError(f"{model.name} does not continue texts, it {what}: load a causal language model for that")
     if max_new_tokens < 1:
         raise ExamplesError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
     model.check_settled()
-    given = {**options, "num_return_sequences": options.get("num_return_sequences", 1) != 1}
-    if refused := next((name for name in _INSTEAD if given.get(name)), None):
+    neutral = {"num_return_sequences": 1, "return_dict_in_generate": False}
+    if refused := next((name for name in _INSTEAD if options.get(name) not in (None, neutral.get(name))), None):
         raise ModelError(f"generate gives one text an input and takes no {refused}: {_INSTEAD[refused]}")
     if do_sample and options.get("num_beams", 1) != 1:
         raise ModelError("sampling and beams exclude each other: give num_beams or do_sample")

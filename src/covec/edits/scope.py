@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from covec.edits.algebra import Add, Edit, Gate
 from covec.edits.calls import follow
 from covec.errors import ModelError
+from covec.models.anatomy import Tap
 from covec.models.plan import Pass, Plan, current_pass, stacked
 from covec.models.sites import Site
-from covec.models.taps import hook
+from covec.models.taps import by_token, hook
 from covec.models.text import TextModel
 
 _lock = threading.Lock()
@@ -58,6 +59,10 @@ def check(model: TextModel, edits: Sequence[Edit], *, force: bool = False) -> No
         width = model.width if edit.site.kind in ("resid", "embed", "final", "attn", "mlp", "mixer") else None
         if tap.columns is not None:
             width = tap.columns.stop - tap.columns.start
+        if "generated" in edit.position.select and not model.causal:
+            raise ModelError(
+                f"{model.name} generates no text: an edit's position there cannot be {edit.position.select!r}"
+            )
         if width is not None and edit.width not in (None, width):
             raise ModelError(f"the edit at {edit.site} has width {edit.width}, {model.name} has {width} there")
         if edit.gate is not None and order.get(edit.gate.site, -1) > order.get(edit.site, len(order)):
@@ -136,9 +141,10 @@ def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | Non
         now.plan.prepared[(key, hidden.device, hidden.dtype)] = steps
     if not steps:
         return None
+    shape, hidden = hidden.shape, by_token(hidden, now.rows, now.columns)
     for step in steps:
         hidden = step(hidden, now)
-    return hidden
+    return hidden.reshape(shape)
 
 
 Step = Callable[[Tensor, Pass], Tensor]
@@ -152,22 +158,20 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
 
     lists = [sorted((item for item in row if here(item.site)), key=lambda item: item.observes) for row in plan.edits]
     gates = {item.gate: None for row in plan.edits for item in row if item.gate is not None and here(item.gate.site)}
-    steps: list[Step] = [_note(gate, hidden.device, model.anatomy.tap(gate.site).columns) for gate in gates]
+    steps: list[Step] = [_note(gate, hidden.device, model.anatomy.tap(gate.site)) for gate in gates]
     for place in range(max(map(len, lists), default=0)):
         items = [row[place] if place < len(row) else None for row in lists]
         distinct = {id(item): item for item in items if item is not None}
         first = next(iter(distinct.values()))
-        columns = model.anatomy.tap(first.site).columns
         if len(distinct) > 1 and all(_stackable(item, first) for item in distinct.values()):
             shifts = [item.shift if isinstance(item, Add) else torch.zeros(first.width or 0) for item in items]
             joined = Add(site=first.site, position=first.position, shift=torch.stack(shifts)[:, None])
-            steps.append(_step(joined.prepare(hidden.device, hidden.dtype), columns, None))
+            steps.append(_step(joined.prepare(hidden.device, hidden.dtype), model.anatomy.tap(first.site), None))
             continue
         for item in distinct.values():
             rows = None if len(distinct) == 1 and None not in items else [other is item for other in items]
-            columns = model.anatomy.tap(item.site).columns
             make = _watch if item.observes else _step
-            steps.append(make(item.prepare(hidden.device, hidden.dtype), columns, rows))
+            steps.append(make(item.prepare(hidden.device, hidden.dtype), model.anatomy.tap(item.site), rows))
     return steps
 
 
@@ -176,31 +180,31 @@ def _stackable(item: Edit, first: Edit) -> bool:
     return type(item) is Add and type(first) is Add and item.gate is None and same
 
 
-def _note(gate: Gate, device: torch.device, columns: slice | None) -> Step:
+def _note(gate: Gate, device: torch.device, tap: Tap) -> Step:
     moved = replace(gate, direction=gate.direction.to(device))
 
     def step(hidden: Tensor, now: Pass) -> Tensor:
-        now.notes[gate] = moved.fires(hidden if columns is None else hidden[..., columns])
+        now.notes[gate] = moved.fires(tap.read(hidden))
         return hidden
 
     return step
 
 
-def _watch(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
+def _watch(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
     """An observer as a function of the batch: it sees every token and changes none."""
 
     def step(hidden: Tensor, now: Pass) -> Tensor:
-        item.apply(hidden if columns is None else hidden[..., columns], now)
+        item.apply(tap.read(hidden), now)
         return hidden
 
     return step
 
 
-def _step(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
+def _step(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
     """One edit as a function of the batch: masked by position, gate and rows; the rest of the tokens is untouched."""
 
     def step(hidden: Tensor, now: Pass) -> Tensor:
-        part = hidden if columns is None else hidden[..., columns]
+        part = tap.read(hidden)
         edited = _per_row(item, now).apply(part, now)
         keep = now.mask(item.position)
         keep = None if keep is None else keep.to(part.device)
@@ -212,11 +216,7 @@ def _step(item: Edit, columns: slice | None, rows: list[bool] | None) -> Step:
             keep = mine.expand(now.rows, now.columns) if keep is None else keep & mine
         if keep is not None:
             edited = torch.where(keep[..., None], edited, part)
-        if columns is None:
-            return edited
-        whole = hidden.clone()
-        whole[..., columns] = edited
-        return whole
+        return tap.write(hidden, edited)
 
     return step
 

@@ -5,25 +5,59 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from covec.errors import ModelError
 from covec.models.sites import Site, summary
 
-_ATTENTION = re.compile(r"attn|attention", re.I)
-_MLP = re.compile(r"mlp|feed_?forward|ffn|moe|experts", re.I)
-_MIXER = re.compile(r"mixer|mamba|ssm", re.I)
+# What a part of a block is, told by its name and, where that says nothing, by its class. A linear attention keeps a
+# recurrent state: it is a mixer.
+_KINDS = {
+    "mixer": re.compile(r"mixer|mamba|ssm|recurrent|linear_?attn|(^|_)conv$", re.I),
+    "cross": re.compile(r"cross|enc(oder)?_?(dec_?)?att", re.I),
+    "attn": re.compile(r"attn|attention", re.I),
+    "mlp": re.compile(r"mlp|feed_?forward|ffn|moe|experts", re.I),
+}
+_EXPERTS = re.compile(r"experts?$|router|moe", re.I)
 _NORM = re.compile(r"norm|^ln", re.I)
+_FINAL_NORM = re.compile(r"final|_f$|^(layer_?)?norm$")
+# Norms of what a sublayer gives, before it is added. Elsewhere `post_attention_layernorm` is the one before the MLP:
+# only a block that norms the MLP's output, too, norms attention's.
+_AFTER_MLP = re.compile(r"post_(mlp|feed_?forward|ffn|moe)", re.I)
+_AFTER_ATTENTION = (re.compile(r"post_self_att", re.I), re.compile(r"post_att", re.I))
+_KEYS = {"key": ("k_proj", "key", "k_lin", "k"), "value": ("v_proj", "value", "v_lin", "v")}
 
 
 @dataclass(frozen=True)
 class Tap:
-    """Where a site is read and written: one end of a module, and the columns of it (all where None)."""
+    """Where a site is read and written: one end of a module, the columns of it (all where None), and in which measure.
+
+    The site's activations are `scale` times what the module gives (blocks may multiply what they add to the stream).
+    """
 
     module: nn.Module
     end: str = "out"
     columns: slice | None = None
+    scale: float = 1.0
+
+    def read(self, hidden: Tensor) -> Tensor:
+        """The site's activations in the hidden states of its module."""
+        part = hidden if self.columns is None else hidden[..., self.columns]
+        return part if self.scale == 1.0 else part * self.scale
+
+    def write(self, hidden: Tensor, activations: Tensor) -> Tensor:
+        """The hidden states with `activations` at the site; what stays the same does so bit for bit."""
+        if self.scale != 1.0:
+            part = hidden if self.columns is None else hidden[..., self.columns]
+            activations = part + (activations - self.read(hidden)) / self.scale
+        if self.columns is None:
+            return activations
+        whole = hidden.clone()
+        whole[..., self.columns] = activations
+        return whole
 
 
 @dataclass(frozen=True)
@@ -36,7 +70,7 @@ class Anatomy:
     taps: dict[Site, Tap] = field(repr=False)
 
     def tap(self, site: Site) -> Tap:
-        """The tap of `site`; a dotted path is looked up in the whole model. Unknown sites raise `ModelError`."""
+        """The tap of `site`; a dotted path is looked up in the body. Unknown sites raise `ModelError`."""
         if site in self.taps:
             return self.taps[site]
         if site.kind == "module":
@@ -47,20 +81,27 @@ class Anatomy:
                 raise ModelError(
                     f"no module {site.path!r} in this model's {body}; its sites are {summary(tuple(self.taps))}"
                 ) from None
-        raise ModelError(f"no site {str(site)!r} in this model")
+        raise ModelError(f"no site {str(site)!r} in this model; it has {summary(tuple(self.taps))}")
 
 
 def dissect(module: nn.Module, config: object) -> Anatomy:
-    """The anatomy of a transformers model.
+    """The anatomy of a transformers model: of its text tower where it has others, of its encoder where it has both.
 
     Raises
     ------
     ModelError
-        Where no stack of blocks can be found.
+        Where no stack of blocks can be found, or where one block serves several layers.
     """
-    body = getattr(module, "base_model", module)
-    name, stack = _stack(body)
-    blocks = tuple(stack)
+    body = _body(module, config)
+    config = text_config(config)
+    name, stack = _stack(body, module)
+    blocks = tuple(map(_uncompiled, stack))
+    layers = int(getattr(config, "num_hidden_layers", 0) or 0)
+    if layers > len(blocks):
+        raise ModelError(
+            f"{type(body).__name__} runs {len(blocks)} blocks as {layers} layers, and a site needs a block of its own; "
+            f"where blocks were cut off, set config.num_hidden_layers to {len(blocks)}"
+        )
     width = int(getattr(config, "hidden_size", None) or _embedding_width(module))
     taps = {Site("embed"): Tap(blocks[0], "in")}
     for index, block in enumerate(blocks):
@@ -76,18 +117,42 @@ def _order(site: Site) -> tuple[int, int, int]:
     return (kinds.index(site.kind), site.block, site.head)
 
 
-def _stack(body: nn.Module) -> tuple[str, nn.ModuleList]:
-    """The outermost list of equal blocks that holds the most parameters, with its dotted name."""
+def _body(module: nn.Module, config: object) -> nn.Module:
+    if getattr(config, "is_encoder_decoder", False):
+        return module.get_encoder()  # type: ignore[operator]
+    return getattr(module, "base_model", module)
+
+
+def text_config(config: Any) -> Any:
+    """The part of a model's configuration that tells of its text tower."""
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def _stack(body: nn.Module, module: nn.Module) -> tuple[str, nn.ModuleList]:
+    """The outermost list of blocks, with its dotted name: of several the one beside the token embedding, or largest."""
     lists = [(name, part) for name, part in body.named_modules() if isinstance(part, nn.ModuleList) and len(part)]
     outer = [
         (name, part)
         for name, part in lists
         if not any(name.startswith(other + ".") for other, _ in lists)
-        and all(len(list(block.children())) > 1 for block in part)
+        and all(len(list(_linears(block))) > 1 for block in part)
     ]
     if not outer:
         raise ModelError(f"no stack of transformer blocks in {type(body).__name__}: use covec's module models for it")
-    return max(outer, key=lambda item: sum(weight.numel() for weight in item[1].parameters()))
+    embedding = getattr(module, "get_input_embeddings", lambda: None)()
+    beside = next((name for name, part in body.named_modules() if part is embedding), "")
+
+    def nearness(item: tuple[str, nn.ModuleList]) -> tuple[int, int]:
+        pairs = zip(item[0].split("."), beside.split("."), strict=False)
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        return shared, sum(weight.numel() for weight in item[1].parameters())
+
+    return max(outer, key=nearness)
+
+
+def _uncompiled(block: nn.Module) -> nn.Module:
+    """The block itself, where `torch.compile` has wrapped it alone."""
+    return getattr(block, "_orig_mod", block)
 
 
 def _embedding_width(module: nn.Module) -> int:
@@ -95,36 +160,67 @@ def _embedding_width(module: nn.Module) -> int:
 
 
 def _block_taps(index: int, block: nn.Module, width: int, config: object) -> Iterator[tuple[Site, Tap]]:
-    for name, child in block.named_children():
-        kind = _kind(name, child)
-        if kind is None:
+    parts = _sublayers(block)
+    scale = float(getattr(block, "residual_multiplier", 1.0))
+    after = _post_norms(block)
+    parts.setdefault("mlp", [nn.ModuleList(parts.get("", []))])  # where its layers stand in the block one by one
+    for kind in ("attn", "mixer", "mlp"):
+        found = parts.get(kind, [])
+        if not found or (kind == "mlp" and len(found) > 1):  # several in parallel add up at no one place
             continue
-        yield Site(kind, index), Tap(child)
-        projection = _output_projection(child, width)
-        if kind == "mlp" and projection is not None:
-            yield Site("neuron", index), Tap(projection, "in")
-        if kind == "attn" and projection is not None:
-            yield from _head_taps(index, child, projection, config)
+        part = found[0]
+        out = None if kind == "mixer" or _is_mixture(part) else _output_projection(part, width)
+        if out is None and isinstance(part, nn.ModuleList):
+            continue
+        yield Site(kind, index), Tap(after.get(kind) or out or part, scale=scale)
+        if kind == "mlp" and out is not None:
+            yield Site("neuron", index), Tap(out, "in")
+        if kind == "attn" and out is not None:
+            yield from _head_taps(index, part, out, config)
 
 
-def _kind(name: str, child: nn.Module) -> str | None:
-    words = (name, type(child).__name__)
-    if any(_NORM.search(word) for word in words) or not list(child.children()):
-        return None
-    for kind, pattern in (("attn", _ATTENTION), ("mixer", _MIXER), ("mlp", _MLP)):
-        if any(pattern.search(word) for word in words):
-            return kind
-    return None
+def _sublayers(block: nn.Module) -> dict[str, list[nn.Module]]:
+    """The parts of a block that hold weights, by kind ("" where no name tells it); lists are looked into."""
+    found: dict[str, list[nn.Module]] = {}
+    for name, child in block.named_children():
+        if isinstance(child, nn.ModuleList):
+            for kind, inner in _sublayers(child).items():
+                found.setdefault(kind, []).extend(inner)
+        elif any(weight.ndim > 1 for weight in child.parameters()):
+            words = (name, type(child).__name__)
+            kinds = (kind for word in words for kind, pattern in _KINDS.items() if pattern.search(word))
+            found.setdefault(next(kinds, ""), []).append(child)
+    return found
 
 
-def _linears(part: nn.Module) -> Iterator[tuple[str, nn.Module, int, int]]:
-    """Name, module, inputs and outputs of every linear map (GPT-2's `Conv1D` stores its weight transposed)."""
-    for name, child in part.named_modules():
-        if hasattr(child, "in_features") and hasattr(child, "out_features"):
-            yield name, child, int(child.in_features), int(child.out_features)
-        elif type(child).__name__ == "Conv1D":
-            inputs, outputs = child.weight.shape
-            yield name, child, int(inputs), int(outputs)
+def _is_mixture(part: nn.Module) -> bool:
+    """Whether a part sends every token to some of several experts, so that it has no one hidden layer."""
+    return any(_EXPERTS.search(name.rpartition(".")[2]) for name, _ in part.named_modules())
+
+
+def _post_norms(block: nn.Module) -> dict[str, nn.Module]:
+    """The norm of what attention and MLP give, where a block norms that before it adds it to the stream."""
+    norms = {name: child for name, child in block.named_children() if _NORM.search(name)}
+    mlp = next((child for name, child in norms.items() if _AFTER_MLP.search(name)), None)
+    if mlp is None:
+        return {}
+    attention = [child for pattern in _AFTER_ATTENTION for name, child in norms.items() if pattern.search(name)]
+    return {"mlp": mlp, **({"attn": attention[0]} if attention else {})}
+
+
+def _linears(part: Any, name: str = "") -> Iterator[tuple[str, nn.Module, int, int]]:
+    """Name, module, inputs and outputs of every linear map (GPT-2's `Conv1D` stores its weight transposed).
+
+    Maps within a map (adapters) belong to it.
+    """
+    if isinstance(getattr(part, "in_features", None), int) and isinstance(getattr(part, "out_features", None), int):
+        yield name, part, part.in_features, part.out_features
+    elif type(part).__name__ == "Conv1D":
+        inputs, outputs = part.weight.shape
+        yield name, part, int(inputs), int(outputs)
+    else:
+        for below, child in part.named_children():
+            yield from _linears(child, below)
 
 
 def _output_projection(part: nn.Module, width: int) -> nn.Module | None:
@@ -134,24 +230,26 @@ def _output_projection(part: nn.Module, width: int) -> nn.Module | None:
 
 def _head_taps(index: int, attention: nn.Module, out: nn.Module, config: object) -> Iterator[tuple[Site, Tap]]:
     heads = int(getattr(config, "num_attention_heads", 0) or 0)
-    maps = {module: (name, inputs, outputs) for name, module, inputs, outputs in _linears(attention)}
+    maps = {part: (name, inputs, outputs) for name, part, inputs, outputs in _linears(attention)}
     if not heads or maps[out][1] % heads:
         return
     size = maps[out][1] // heads
     for head in range(heads):
         yield Site("head", index, head), Tap(out, "in", slice(head * size, (head + 1) * size))
-    for kind in ("key", "value"):
+    for kind, names in _KEYS.items():
         for module, (name, _, outputs) in maps.items():
             # A fused projection interleaves its parts in a way that only its own code tells: it has no such sites.
-            if name.rpartition(".")[2] in (kind[0] + "_proj", kind, kind[0] + "_lin") and outputs % size == 0:
+            if name in names and outputs % size == 0:
                 for head in range(outputs // size):
                     yield Site(kind, index, head), Tap(module, "out", slice(head * size, (head + 1) * size))
 
 
 def _final_norm(body: nn.Module, stack: str) -> nn.Module | None:
-    """The norm that stands beside the stack of blocks and comes after it."""
+    """The norm beside the stack of blocks that comes after it, by its name (not all are declared in that order)."""
     parent = body.get_submodule(stack.rpartition(".")[0])
-    names = [name for name, _ in parent.named_children()]
-    after = names[names.index(stack.rpartition(".")[2]) + 1 :]
-    norms = [name for name in after if _NORM.search(name) or _NORM.search(type(getattr(parent, name)).__name__)]
-    return getattr(parent, norms[0]) if norms else None
+    norms = [
+        child
+        for name, child in parent.named_children()
+        if _FINAL_NORM.search(name) and (_NORM.search(name) or _NORM.search(type(child).__name__))
+    ]
+    return norms[-1] if norms else None

@@ -188,26 +188,33 @@ def _place(device: torch.device) -> dict[str, Any]:
 
 
 def _reader(name: str, config: Any) -> Any:
-    """The automatic class that reads `config`'s model: with its language head where it has one."""
-    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
+    """The automatic class that reads `config`'s model, with its language head where it has one, or its encoder."""
+    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto
 
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     masked = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    encoders = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
     said = set(getattr(config, "architectures", None) or ())
     own = getattr(config, "auto_map", None) or {}
     if getattr(config, "is_encoder_decoder", False):
+        if config.model_type in encoders:
+            return AutoModelForTextEncoding
         raise ModelError(
-            f"{name} ({config.model_type}) is an encoder-decoder: covec reads decoders and encoders of text"
+            f"{name} ({config.model_type}) is an encoder-decoder: read it with transformers, then covec.load(model, "
+            "tokenizer) reads its encoder"
         )
     if said & set(causal.values()) or "AutoModelForCausalLM" in own:
         return AutoModelForCausalLM
     if said & set(masked.values()) or "AutoModelForMaskedLM" in own:
         return AutoModelForMaskedLM
+    if said & set(encoders.values()):
+        return AutoModelForTextEncoding
     if config.model_type in masked:
         return AutoModel
     if config.model_type in causal:
-        return AutoModelForCausalLM
+        headless = said and not any(name.endswith(("LM", "LMHeadModel")) for name in said)
+        return AutoModel if headless else AutoModelForCausalLM
     raise ModelError(f"{name} ({config.model_type}) is no text model: covec reads causal and masked language models")
 
 

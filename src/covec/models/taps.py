@@ -28,11 +28,12 @@ def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
     if end == "in":
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            hidden = args[0] if args else kwargs["hidden_states"]
-            changed = visit(hidden)
-            if changed is None:
-                return None
-            return ((changed, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": changed})
+            if args:
+                changed = visit(args[0])
+                return None if changed is None else ((changed, *args[1:]), kwargs)
+            name = _input_name(kwargs)
+            changed = visit(kwargs[name])
+            return None if changed is None else (args, {**kwargs, name: changed})
 
         return module.register_forward_pre_hook(before, with_kwargs=True)
 
@@ -41,6 +42,32 @@ def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
         return None if changed is None else with_hidden(output, changed)
 
     return module.register_forward_hook(after)
+
+
+def _input_name(named: Mapping[str, Any]) -> str:
+    """The argument that holds the hidden states of a module called by names alone."""
+    if "hidden_states" in named:
+        return "hidden_states"
+    if name := next((name for name, value in named.items() if isinstance(value, Tensor)), ""):
+        return name
+    raise ModelError("a module is called without a tensor, so that its input is no site: name its output")
+
+
+def by_token(hidden: Tensor, rows: int, columns: int) -> Tensor:
+    """`hidden` as [rows, columns, d], also where a module sees the tokens of all rows in one list [tokens, d].
+
+    Raises
+    ------
+    ModelError
+        Where the module has no row for every token.
+    """
+    if hidden.ndim == 2 and len(hidden) == rows * columns:
+        return hidden.view(rows, columns, -1)
+    if hidden.ndim != 3 or hidden.shape[:2] != (rows, columns):
+        raise ModelError(
+            f"a site gives {list(hidden.shape)} for {rows} rows of {columns} tokens, not one row a token: name another"
+        )
+    return hidden
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from torch import nn
 
 from covec import registry
 from covec.errors import ModelError
-from covec.models.anatomy import Anatomy, dissect
+from covec.models.anatomy import Anatomy, dissect, text_config
 from covec.models.fingerprint import fingerprint
 from covec.models.sites import Site, select
 from covec.models.tokens import Input, Span, TokenTable, tokenize
@@ -66,21 +66,33 @@ class TextModel:
         """Dtype of the first floating parameter, in which captures run."""
         return next(weight.dtype for weight in self.module.parameters() if weight.is_floating_point())
 
-    @property
+    @cached_property
     def causal(self) -> bool:
         """Whether a token sees only those before it, so that padding on the right needs no mask."""
-        return bool(self.module.can_generate())  # type: ignore[operator]
+        parts = [part for block in self.anatomy.blocks for part in block.modules()]
+        said = [part.is_causal for part in parts if isinstance(getattr(part, "is_causal", None), bool)]
+        return all(said) and (bool(said) or self.generates)
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model continues the text that it reads: it has a language head and no decoder beside."""
+        return self.has_head and bool(self.module.can_generate())  # type: ignore[operator]
 
     @property
     def has_head(self) -> bool:
-        """Whether the model gives logits over its vocabulary."""
-        return self.module.get_output_embeddings() is not None  # type: ignore[operator]
+        """Whether the model gives logits over its vocabulary, from the stream that covec reads (no decoder's)."""
+        decoder = getattr(self.config, "is_encoder_decoder", False)
+        return not decoder and self.module.get_output_embeddings() is not None  # type: ignore[operator]
 
-    @property
+    @cached_property
     def context(self) -> int | None:
         """The most tokens the model reads at once, None where it sets no limit."""
-        limit = getattr(self.config, "max_position_embeddings", None)
-        return int(limit) if limit else None
+        for name, part in self.anatomy.body.named_modules():
+            if isinstance(part, nn.Embedding) and "position" in name and part.padding_idx is not None:
+                return part.num_embeddings - part.padding_idx - 1  # positions are counted from the padding's on
+        config = text_config(self.config)
+        limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len"))
+        return next((int(limit) for limit in limits if limit), None)
 
     @property
     def pad_id(self) -> int:
