@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from torch import Tensor
 
 from covec.errors import ExamplesError
 
+_CHUNK = 4096  # rows reduced in float32 at once: what is rounded and what is copied stays small
+
 
 class Moments:
     """Counts, means and one total covariance of rows, with counts and means a label for any number of label sets.
 
-    Chunks are reduced in float32 and merged in float64 (Chan, Golub and LeVeque 1979), so `merge` of shards equals the
-    whole. Rows of all label sets are the same rows; a label set is a name and one label a row.
+    Chunks are reduced in float32 about their own mean and merged in float64 (Chan, Golub and LeVeque 1979), so `merge`
+    of shards equals the whole. Rows of all label sets are the same rows; a label set is a name and one label a row.
 
     Parameters
     ----------
@@ -97,6 +99,37 @@ class Moments:
         """The labels seen in one label set."""
         return [label for owner, label in self._cells if owner == name]
 
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All that these moments are: tensors by name, and a document of plain values; see `from_state`."""
+        tensors = {f"total/{name}": tensor for name, tensor in self._total.tensors().items()}
+        for index, cell in enumerate(self._cells.values()):
+            tensors |= {f"{index}/{name}": tensor for name, tensor in cell.tensors().items()}
+        for index, cross in enumerate(self._cross.values()):
+            tensors |= {f"target/{index}/mean": cross.mean, f"target/{index}/cross": cross.cross}
+        document = {
+            "d": self.d,
+            "covariance": self.keeps_covariance,
+            "per_label": self.per_label,
+            "count": self._total.count,
+            "labels": [[name, label, cell.count] for (name, label), cell in self._cells.items()],
+            "targets": [[name, cross.count, cross.target] for name, cross in self._cross.items()],
+        }
+        return tensors, document
+
+    @classmethod
+    def from_state(cls, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> Moments:
+        """The moments that `state` told of, bit for bit."""
+        moments = cls(document["d"], covariance=document["covariance"], per_label=document["per_label"])
+        moments._total.restore(document["count"], tensors, "total")
+        for index, (name, label, count) in enumerate(document["labels"]):
+            cell = moments._cells[(name, label)] = _Cell(moments.d, moments.per_label)
+            cell.restore(count, tensors, str(index))
+        for index, (name, count, target) in enumerate(document["targets"]):
+            cross = moments._cross[name] = _Cross(moments.d)
+            cross.count, cross.target = count, target
+            cross.mean, cross.cross = tensors[f"target/{index}/mean"], tensors[f"target/{index}/cross"]
+        return moments
+
     def _cell(self, label: Any, name: str) -> _Cell:
         if label is None:
             return self._total
@@ -121,23 +154,30 @@ class _Cell:
         self.scatter = torch.zeros(d, d, dtype=torch.float64) if covariance else None
 
     def add(self, rows: Tensor) -> None:
-        """Merge a chunk: its scatter in float32 about its own mean, so that no large numbers cancel."""
-        if not len(rows):
-            return
-        mean = rows.double().mean(0)
-        centred = (rows.double() - mean).float()
-        scatter = None if self.scatter is None else (centred.T @ centred).double().cpu()
-        self._join(len(rows), mean.cpu(), scatter)
+        """Merge chunks, the scatter of each in float32 about its own mean, so that no large numbers cancel."""
+        for chunk in rows.split(_CHUNK) if len(rows) else ():
+            exact = chunk.double()
+            mean = exact.mean(0)
+            centred = (exact - mean).float()
+            scatter = None if self.scatter is None else (centred.T @ centred).double().cpu()
+            self._join(len(chunk), mean.cpu(), scatter)
 
     def merge(self, other: _Cell) -> None:
         if other.count:
             self._join(other.count, other.mean, other.scatter)
 
+    def tensors(self) -> dict[str, Tensor]:
+        return {"mean": self.mean} | ({} if self.scatter is None else {"scatter": self.scatter})
+
+    def restore(self, count: int, tensors: Mapping[str, Tensor], prefix: str) -> None:
+        self.count, self.mean = count, tensors[f"{prefix}/mean"]
+        self.scatter = None if self.scatter is None else tensors[f"{prefix}/scatter"]
+
     def _join(self, count: int, mean: Tensor, scatter: Tensor | None) -> None:
         total = self.count + count
         step = mean - self.mean
         if self.scatter is not None and scatter is not None:
-            self.scatter = self.scatter + scatter + torch.outer(step, step) * (self.count * count / total)
+            self.scatter = torch.addr(self.scatter + scatter, step, step, alpha=self.count * count / total)
         self.mean = self.mean + step * (count / total)
         self.count = total
 

@@ -49,8 +49,8 @@ def detect(
         raise CovecError("a text is empty; write something after --text")
     with working():
         import covec
+        from covec.activations.corpus import texts
         from covec.cli import _colour
-        from covec.detect._stream import texts
 
         chosen = [covec.load_vector(vector, concept)] if concept else [*covec.load_bank(vector).values()]
         loaded = load_model(model, chosen[0], device=device, dtype=dtype, force=force)

@@ -16,8 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covec.activations import corpus, shards
 from covec.concepts.vector import ConceptVector
-from covec.detect import _stream
 from covec.detect._detect import Detection, detect_tokens
 from covec.detect._scores import Readers, Vectors, listed
 from covec.errors import ExamplesError, FileError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SHARD_ROWS = 4096
 SHARD_CHARACTERS = 1 << 20  # so that long texts do not fill the memory
+_ENDING = ".parquet"
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,18 @@ def detect_file(
     readers = Readers.of(model, chosen, force=force)
     if out.is_dir():
         raise FileError(f"{out} is a folder; name a file to write")
-    total = _stream.count(path, text_column)
-    with _ledger(out, _identity(model, chosen, path, text_column, keep_text)) as parts:
-        resumed = done = _finished(parts)
+    texts = corpus.Texts(path, text_column)
+    total = len(texts)
+    with _parts(out, _identity(model, chosen, path, text_column, keep_text)) as parts:
+        before = shards.finished(parts, _ENDING)
+        resumed = done = before[-1].end if before else 0
         with progress(f"reading {total} texts", total) as bar:
             bar.advance(done)
-            for texts in _chunks(_stream.texts(path, text_column), done):
-                found = detect_tokens(model, chosen, readers, _tokenized(model, texts, done), batch_tokens=batch_tokens)
-                _write_shard(parts, found, done, len(texts), len(chosen), keep_text)
-                done += len(texts)
-                bar.advance(len(texts))
+            for some in _chunks(iter(texts), done):
+                found = detect_tokens(model, chosen, readers, _tokenized(model, some, done), batch_tokens=batch_tokens)
+                _write_shard(parts, found, done, len(some), len(chosen), keep_text)
+                done += len(some)
+                bar.advance(len(some))
         with whole_file(out) as draft:
             fires = _join(parts, draft, keep_text)
     shutil.rmtree(parts)
@@ -130,7 +133,7 @@ def _identity(
             for tensor in part.tensors().values():
                 made_of.update(tensor.numpy().tobytes())
     return {
-        "corpus": _stream.digest(path),
+        "corpus": corpus.digest(path),
         "text column": column,
         "vectors": made_of.hexdigest(),
         "model": model.fingerprint,
@@ -140,45 +143,16 @@ def _identity(
 
 
 @contextmanager
-def _ledger(out: Path, identity: dict[str, Any]) -> Iterator[Path]:
-    """The folder of shards for `out`, in this process's hands; refused where it was begun from something else."""
-    from filelock import FileLock, Timeout
-
+def _parts(out: Path, identity: dict[str, Any]) -> Iterator[Path]:
+    """The folder of shards for `out`, in this process's hands; removed where the corpus must be mended."""
     parts = out.with_name(out.name + ".parts")
     missing = [folder for folder in (parts, *parts.parents) if not folder.exists()]
     try:
-        parts.mkdir(parents=True, exist_ok=True)
-        with FileLock(parts / "lock", timeout=0):
-            ledger = parts / "ledger.json"
-            if not ledger.exists():
-                with whole_file(ledger) as draft:
-                    draft.write_text(json.dumps(identity, indent=2), encoding="utf-8")
-            known = json.loads(ledger.read_text(encoding="utf-8"))
-            if other := [name for name in identity if known.get(name) != identity[name]]:
-                raise FileError(f"the {other[0]} changed since {parts} was begun: delete it, or write to another file")
+        with shards.in_hand(parts, identity, "another file"):
             yield parts
-    except Timeout:
-        raise FileError(f"another run is writing to {parts}: wait for it, or write to another file") from None
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise FileError(f"cannot write {out}: {error.strerror}; choose another place") from error
     except ExamplesError:  # once mended, the corpus is another one
         shutil.rmtree((missing or [parts])[-1])
         raise
-
-
-def _shards(parts: Path) -> list[Path]:
-    return sorted(parts.glob("*.parquet"))
-
-
-def _finished(parts: Path) -> int:
-    """Number of texts in finished shards, whose names say which rows they hold."""
-    done = 0
-    for shard in _shards(parts):
-        first, end = map(int, shard.stem.split("-"))
-        if first != done:
-            raise FileError(f"{parts} lacks the shard that begins with row {done}: delete the folder and begin anew")
-        done = end
-    return done
 
 
 def _schema(keep_text: bool) -> pa.Schema:
@@ -199,7 +173,7 @@ def _write_shard(
     import pyarrow.parquet as pq
 
     rows = [_row(detection, first + index // concepts) for index, detection in enumerate(found)]
-    with whole_file(parts / f"{first:012d}-{first + texts:012d}.parquet") as draft:
+    with whole_file(shards.place(parts, first, first + texts, _ENDING)) as draft:
         pq.write_table(pa.Table.from_pylist(rows, schema=_schema(keep_text)), draft)
 
 
@@ -227,8 +201,8 @@ def _join(parts: Path, draft: Path, keep_text: bool) -> dict[str, int]:
 
     fires: dict[str, int] = {}
     with pq.ParquetWriter(draft, _schema(keep_text)) as writer:
-        for shard in _shards(parts):
-            table = pq.read_table(shard)
+        for shard in shards.finished(parts, _ENDING):
+            table = pq.read_table(shard.path)
             writer.write_table(table)
             for entry in pc.value_counts(table.filter(table["fires"])["concept"]).to_pylist():
                 fires[entry["values"]] = fires.get(entry["values"], 0) + entry["counts"]

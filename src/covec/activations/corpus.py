@@ -6,6 +6,8 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,30 @@ from covec.models.tokens import Input
 Rows = Iterator[tuple[str, Any]]  # where it stands, and what stands there
 
 _COLUMNS = ("text", "messages")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a corpus: read from the file whenever they are iterated, never kept.
+
+    Parameters are those of `texts`. `len` reads them all once, which finds what is wrong before any work.
+    """
+
+    path: Path
+    column: str | None = None
+
+    def __iter__(self) -> Iterator[Input]:
+        return texts(self.path, self.column)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        rows = sum(1 for _ in self)
+        if not rows:
+            raise ExamplesError(f"{self.path} has no rows; add texts")
+        return rows
 
 
 def texts(path: Path, column: str | None = None) -> Iterator[Input]:
@@ -36,12 +62,12 @@ def texts(path: Path, column: str | None = None) -> Iterator[Input]:
         yield value
 
 
-def count(path: Path, column: str | None = None) -> int:
-    """Number of rows; reading them all finds what is wrong before any work."""
-    rows = sum(1 for _ in texts(path, column))
-    if not rows:
-        raise ExamplesError(f"{path} has no rows; add texts")
-    return rows
+def labels(path: Path, column: str) -> Iterator[Any]:
+    """The labels of a corpus, one a row, as they stand in `column`; `texts` tells what is refused."""
+    for place, value in _reader(path)(path, column):
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+            raise ExamplesError(f"{place}: the label is missing; fill it in, or remove the row")
+        yield value
 
 
 def digest(path: Path) -> str:

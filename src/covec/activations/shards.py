@@ -1,0 +1,107 @@
+"""A folder of finished shards, which a run that was killed leaves behind and the next one goes on from.
+
+Shards appear whole and are named after the inputs they hold. Beside them a ledger says what they are made of: a run
+goes on with the same alone. One process at a time has the folder in hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from covec.errors import FileError
+from covec.writing import whole_file
+
+LEDGER, _LOCK, _HIDDEN = "ledger.json", "lock", ".covec-"
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """One file: what there is of the inputs `first` to `end` (half open)."""
+
+    first: int
+    end: int
+    path: Path
+
+
+def place(folder: Path, first: int, end: int, ending: str) -> Path:
+    """Where the shard of the inputs `first` to `end` stands."""
+    return folder / f"{first:012d}-{end:012d}{ending}"
+
+
+def finished(folder: Path, ending: str) -> list[Shard]:
+    """The finished shards in their order; raises `FileError` where one is missing between others."""
+    found: list[Shard] = []
+    for path in sorted(folder.glob(f"*{ending}")):
+        first, _, end = path.stem.partition("-")
+        if not (first.isdecimal() and end.isdecimal()):
+            continue
+        shard = Shard(int(first), int(end), path)
+        done = found[-1].end if found else 0
+        if shard.first != done:
+            raise FileError(f"{folder} lacks the shard that begins with row {done}: delete the folder and begin anew")
+        found.append(shard)
+    return found
+
+
+@contextmanager
+def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[None]:
+    """Within the block the folder is this process's alone, and its ledger says `made_of`; both are made where missing.
+
+    Parameters
+    ----------
+    made_of
+        What the shards depend on, by the words that an error names it with; plain JSON values.
+    instead
+        What else can be written to, in words, such as `another folder`.
+
+    Raises
+    ------
+    FileError
+        Another process has the folder, it was begun from something else, holds other files, or cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK, timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise FileError(f"another run is writing to {folder}: wait for it, or write to {instead}") from None
+    except OSError as error:
+        raise FileError(f"cannot write {folder}: {error.strerror or error}; choose another place") from error
+    try:
+        if not (folder / LEDGER).exists():
+            if other := sorted(file.name for file in folder.iterdir() if not file.name.startswith((_LOCK, _HIDDEN))):
+                raise FileError(f"{folder} holds other files, such as {other[0]}, and no ledger: write to {instead}")
+            write_ledger(folder, made_of)
+        known = read_ledger(folder)
+        if changed := [name for name, value in made_of.items() if known.get(name) != value]:
+            raise FileError(f"the {changed[0]} changed since {folder} was begun: delete it, or write to {instead}")
+        yield
+    finally:
+        lock.release()
+
+
+def read_ledger(folder: Path) -> dict[str, Any]:
+    """The ledger of a folder; raises `FileError` where there is none or it is damaged."""
+    path = folder / LEDGER
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}; check the path") from error
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict):
+        raise FileError(f"{path} is damaged: delete {folder} and begin anew")
+    return known
+
+
+def write_ledger(folder: Path, ledger: Mapping[str, Any]) -> None:
+    """Write the ledger of a folder, whole or not at all."""
+    with whole_file(folder / LEDGER) as draft:
+        draft.write_text(json.dumps(ledger, indent=2), encoding="utf-8")
