@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from covec.activations.rows import Activations as Activations
+    from covec.checks.doctor import doctor as doctor
     from covec.concepts.bank import Bank as Bank
     from covec.concepts.bank import load_bank as load_bank
     from covec.concepts.bank import load_vector as load_vector
@@ -35,6 +36,7 @@ _PUBLIC = {
     "Site": "covec.models.sites:Site",
     "Study": "covec.studies:Study",
     "TextModel": "covec.models.text:TextModel",
+    "doctor": "covec.checks.doctor:doctor",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",
     "load_vector": "covec.concepts.bank:load_vector",

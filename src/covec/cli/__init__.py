@@ -1,7 +1,8 @@
 """The command line: `covec COMMAND`, one file a group of commands.
 
 Results go to stdout (with `--json` exactly one JSON document), all else to stderr. Exit codes: 0; 1 where a claim
-failed; 2 where the input was wrong, with one line that says what and how to mend it; 130 where it was interrupted.
+or check failed; 2 where the input was wrong, with one line that says what and how to mend it; 130 where it was
+interrupted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from covec.cli import catalog, demo, detect, models, steer, study, vectors
+from covec.cli import catalog, demo, detect, doctor, models, steer, study, vectors
 from covec.errors import CovecError
 from covec.models.hardware import set_thread_policy
 
@@ -37,6 +38,7 @@ for function in (
     catalog.systems,
     catalog.claims,
     models.models,
+    doctor.doctor,
     demo.demo,
 ):
     app.command()(function)

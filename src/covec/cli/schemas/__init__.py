@@ -34,8 +34,8 @@ def markdown() -> str:
         "schemas lie in the package (`covec/cli/schemas/*.json`, JSON Schema); this page is made from them by",
         "`make docs`. Every key listed here is always there; new ones may be added, and these keep their meaning.",
         "Estimates are figures; counts, p-values and per-item values are plain numbers.\n",
-        "Exit codes: 0; 1 where a claim failed; 2 where the input was wrong (one line on stderr, no document); 130",
-        "where it was interrupted.\n",
+        "Exit codes: 0; 1 where a claim or check failed; 2 where the input was wrong (one line on stderr, no",
+        "document); 130 where it was interrupted.\n",
         *_section("figure", {**_read(FIGURE), "$defs": {}}),
     ]
     for command in commands():

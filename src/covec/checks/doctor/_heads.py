@@ -1,0 +1,99 @@
+"""Heads: which columns belong to which head, shown by silencing one key-value head after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from covec.checks.doctor._patient import DoesNotApply, Failed, Patient, first_tensor, listening
+from covec.models.anatomy import Tap
+from covec.models.sites import Site
+
+
+def head_rebuild(patient: Patient) -> str:
+    """The heads side by side are what the output projection takes, and it makes of them what attention adds."""
+    depths = [depth for depth in patient.depths if _heads(patient, "head", depth)]
+    if not depths:
+        raise DoesNotApply("no block in which heads can be told apart")
+    for depth in depths:
+        _rebuild(patient, depth)
+    groups = max(_silenced(patient, depth) for depth in depths)
+    count = len(_heads(patient, "head", depths[0]))
+    told = f"{count} heads side by side are what the output projection takes, and make attn.k ({patient.allowed})"
+    if not groups:
+        return f"{told}; keys and values stand in a fused projection and have no sites"
+    return f"{told}; each of {groups} value heads feeds its {count // groups} query heads and no other"
+
+
+def _rebuild(patient: Patient, depth: int) -> None:
+    """Compare the heads of one block with a plain hook's, and what the output projection makes of them with attn.k."""
+    heads, attention = _counted(patient, depth), Site("attn", depth)
+    projection, tap = patient.model.anatomy.tap(heads[0]).module, patient.model.anatomy.tap(attention)
+    if all(part is not projection for part in patient.blocks[depth].modules()):
+        raise Failed(f"the heads of block {depth} are read outside it")
+    found = patient.model.capture([patient.texts[2]], [*heads, attention], "all/none")
+    rebuilt = torch.cat([found[site] for site in heads], 1)
+    with listening({"taken": projection}, "in") as heard:
+        patient.logits(torch.tensor([patient.ids[2]]))
+    patient.near(f"heads of block {depth} and what the output projection takes", rebuilt, heard["taken"][0][0])
+    weight = next(projection.parameters())
+    with torch.no_grad():
+        made = projection(rebuilt.to(weight.device, weight.dtype))
+        if all(part is not projection for part in tap.module.modules()):  # a norm of what attention gives
+            made = tap.module(made)
+    made = made.float().cpu() * tap.scale
+    patient.near(f"what the output projection makes of the heads and {attention}", made, found[attention])
+
+
+def _heads(patient: Patient, kind: str, depth: int) -> list[Site]:
+    return [site for site in patient.model.sites if site.kind == kind and site.block == depth]
+
+
+def _counted(patient: Patient, depth: int) -> list[Site]:
+    """The query heads of a block; their number, and that of key and value heads, must be the configuration's."""
+    heads = _heads(patient, "head", depth)
+    queries = getattr(patient.config, "num_attention_heads", None)
+    said = {"head": queries, **dict.fromkeys(("key", "value"), getattr(patient.config, "num_key_value_heads", queries))}
+    for kind, number in said.items():
+        found = len(_heads(patient, kind, depth))
+        if isinstance(number, int) and found and found != number:
+            raise Failed(f"block {depth} has {found} {kind} heads, its configuration says {number}")
+    return heads
+
+
+def _silenced(patient: Patient, depth: int) -> int:
+    """Set each value head to zero in a row of its own: its query heads, and they alone, must fall silent.
+
+    Returns the number of value heads, 0 where there are no such sites.
+    """
+    sites, heads = _heads(patient, "value", depth), _heads(patient, "head", depth)
+    if not sites:
+        return 0
+    taps = [patient.model.anatomy.tap(site) for site in sites]
+
+    def silence(_: nn.Module, __: Any, output: Any) -> None:
+        for row, tap in enumerate(taps):
+            first_tensor(output)[row, :, tap.columns or slice(None)] = 0.0
+
+    projection = patient.model.anatomy.tap(heads[0]).module
+    handle = taps[0].module.register_forward_hook(silence)
+    try:
+        with listening({"in": projection}, "in") as heard:
+            patient.logits(torch.tensor([patient.ids[2]] * (len(sites) + 1)))
+    finally:
+        handle.remove()
+    *silenced, usual = heard["in"][0]
+    per = len(heads) // len(sites)
+    for row, hidden in enumerate(silenced):
+        for head, site in enumerate(heads):
+            expected = _columns(usual, patient.model.anatomy.tap(site)) * (head // per != row)
+            found = _columns(hidden, patient.model.anatomy.tap(site))
+            if not (found - expected).abs().max() <= patient.limit * usual.abs().max():
+                raise Failed(f"silencing {sites[row]} does not silence its query heads alone: see {site}")
+    return len(sites)
+
+
+def _columns(rows: Tensor, tap: Tap) -> Tensor:
+    return rows if tap.columns is None else rows[:, tap.columns]

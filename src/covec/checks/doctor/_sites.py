@@ -1,0 +1,77 @@
+"""Sites: a name means the place in the network that it says."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from covec.checks.doctor._patient import DoesNotApply, Failed, Patient, distance, first_tensor, listening
+from covec.models.sites import Site
+
+_SUBLAYERS = ("attn", "mixer", "mlp")
+
+
+def site_meaning(patient: Patient) -> str:
+    """`resid.k` is what block k gives, and grows from block to block by what its sublayers give."""
+    last = len(patient.blocks) - 1
+    if patient.model.blocks != len(patient.blocks):
+        raise Failed(f"covec finds {patient.model.blocks} blocks, the configuration has {len(patient.blocks)}")
+    sites = [site for site in patient.model.sites if site.kind in ("embed", "resid", "final", *_SUBLAYERS)]
+    found = patient.model.capture([patient.texts[2]], sites, "all/none")
+    states = _hidden_states(patient)
+    for depth in patient.depths:
+        site = Site("resid", depth)
+        patient.near(f"{site} and what block {depth} gives", found[site], patient.alone[2][f"block {depth}"])
+    for depth in range(-1, last):
+        site = Site("resid", depth) if depth >= 0 else Site("embed")
+        patient.near(f"{site} and hidden_states[{depth + 1}]", found[site], states[depth + 1])
+    told = f"resid.k is the output of block k and hidden_states[k+1], k 0 to {last}"
+    if Site("final") in found.rows:
+        patient.near("final and hidden_states[-1]", found[Site("final")], states[-1])
+        if distance(found[Site("resid", last)], states[-1]) <= patient.limit:
+            raise Failed(f"resid.{last} is hidden_states[-1], which is after the final norm")
+        told += " (the last before the final norm)"
+    return f"{told}; {_sums(patient, found.rows)}; limit {patient.limit:.0e} of the row's largest entry"
+
+
+def _hidden_states(patient: Patient) -> list[Tensor]:
+    """What transformers itself calls the hidden states of the third text, each [tokens, d]."""
+    ids = torch.tensor([patient.ids[2]], device=patient.model.device)
+    with torch.no_grad():
+        output = patient.module(input_ids=ids, output_hidden_states=True)
+    states = getattr(output, "hidden_states", None)
+    if states is None:
+        raise DoesNotApply(f"{type(patient.module).__name__} gives no hidden_states to compare with")
+    return [first_tensor(state)[0].float().cpu() for state in states]
+
+
+def _sums(patient: Patient, rows: dict[Site, Tensor]) -> str:
+    """resid.k - resid.(k-1) = attn.k + mlp.k (or mixer.k), in every block whose sublayers are sites."""
+    found = {depth: _sublayers(depth, rows) for depth in range(len(patient.blocks))}
+    found = {depth: parts for depth, parts in found.items() if parts}
+    if not found:
+        return "no block whose sublayers are all sites"
+    if _norms_the_stream(patient, next(iter(found))):
+        return "the blocks norm the stream after they add to it, so that it is no sum of what sublayers give"
+    worst = 0.0
+    for depth, parts in found.items():
+        before = rows[Site("resid", depth - 1) if depth else Site("embed")]
+        what = f"resid.{depth} and the stream before it plus {' + '.join(map(str, parts))}"
+        worst = max(worst, patient.near(what, before + sum(rows[part] for part in parts), rows[Site("resid", depth)]))
+    return f"resid.k - resid.(k-1) is what the sublayers give, in {len(found)} blocks, to {worst:.1e}"
+
+
+def _sublayers(depth: int, rows: dict[Site, Tensor]) -> list[Site]:
+    """The sites whose sum a block adds; none where one of them may be missing."""
+    parts = [site for kind in _SUBLAYERS if (site := Site(kind, depth)) in rows]
+    kinds = {site.kind for site in parts}
+    return parts if kinds == {"mixer"} or (len(kinds) > 1 and "mlp" in kinds) else []
+
+
+def _norms_the_stream(patient: Patient, depth: int) -> bool:
+    """Whether what a block gives is what one of its norms gives, as in encoders that norm after they add."""
+    block = patient.blocks[depth]
+    norms = {name: part for name, part in block.named_modules() if "norm" in f"{name} {type(part).__name__}".lower()}
+    with listening({"block": block, **norms}) as heard:
+        patient.logits(torch.tensor([patient.ids[2]]))
+    return any(torch.equal(rows, heard["block"][0]) for name in norms for rows in heard[name])
