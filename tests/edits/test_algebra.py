@@ -11,11 +11,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from covec.concepts.vector import ConceptVector, Part
 from covec.edits.algebra import Edit
 from covec.errors import ModelError
+from covec.models.anatomy import Tap
 from covec.models.plan import Pass, Plan
 from covec.models.positions import Layout
 from covec.models.sites import Site
@@ -102,9 +103,11 @@ def test_the_length_of_the_direction_given_does_not_matter(seed: int, size: floa
 @settings(max_examples=15, deadline=None)
 def test_coordinates_end_where_they_are_told_to(seed: int) -> None:
     some, h = vector(seed), activations(seed)
-    assert torch.allclose(scores(some, apply(some.ablate(), h)), torch.zeros(10), atol=1e-3)
-    assert torch.allclose(apply(some.ablate(to="zero"), h) @ some.direction, torch.zeros(2, 5), atol=1e-3)
-    assert torch.allclose(scores(some, apply(some.set_coordinate(0.7), h)), torch.full((10,), 0.7), atol=1e-3)
+    rounding = 1e-5 * float(h.abs().max())  # of a coordinate; a score counts in units of the scale
+    assert torch.allclose(some.scale * scores(some, apply(some.ablate(), h)), torch.zeros(10), atol=rounding)
+    assert torch.allclose(apply(some.ablate(to="zero"), h) @ some.direction, torch.zeros(2, 5), atol=rounding)
+    shifted = some.scale * (scores(some, apply(some.set_coordinate(0.7), h)) - 0.7)
+    assert torch.allclose(shifted, torch.zeros(10), atol=rounding)
     spread = replace(some, scale_from="spread")
     assert torch.allclose(apply(spread.ablate(), h), apply(some.ablate(to="zero"), h))
 
@@ -197,5 +200,5 @@ def test_masks_follow_the_activations_to_their_device() -> None:
     layouts = [Layout(np.zeros(3, dtype=bool), 3, 2)] * 2
     edit = vector().add(1.0, position="last")[0].prepare(torch.device("meta"), torch.float32)
     now = Pass(Plan(layouts), 2, 0, 3, torch.device("cpu"))
-    found = _step(edit, None, [True, False])(torch.empty(2, 3, D, device="meta"), now)
+    found = _step(edit, Tap(nn.Identity()), [True, False])(torch.empty(2, 3, D, device="meta"), now)
     assert (found.device.type, found.shape) == ("meta", (2, 3, D))
