@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from covec.concepts.examples import Examples
-from covec.measure._baselines import Baseline, bag_of_words, cue_probe, leakage_warning
+from covec.measure._baselines import Baseline, bag_of_words, balance_warning, cue_probe, leakage_warning
 from covec.statistics.figure import Figure
 from covec.statistics.splits import Split, folds, split
 
@@ -45,7 +45,7 @@ def coin(count: int, seed: int = 1) -> np.ndarray:
 
 def cues(low: float, value: float) -> Baseline:
     figure = Figure(value, low, 1.0)
-    return Baseline(np.zeros(1), figure, figure, "the first word")
+    return Baseline(np.zeros(1), np.zeros(1), figure, figure, "the first word")
 
 
 def test_a_word_that_decides_is_found_by_the_bag_and_not_by_the_cues() -> None:
@@ -103,6 +103,17 @@ def test_the_warning_is_relative_to_the_vector() -> None:
     assert leakage_warning(cues(0.66, 0.7), Figure(0.8)) is not None
     assert leakage_warning(cues(0.64, 0.7), Figure(0.8)) is None
     assert leakage_warning(cues(0.45, 0.6), Figure(0.4)) is None
+
+
+def test_words_that_are_worse_than_guessing_are_warned_of() -> None:
+    """Each noun stands once in either class, so the one that is left in teaches the wrong of the one left out."""
+    nouns = [f"noun{row // 2} thing{row // 2}" for row in range(200)]
+    texts = [f"{noun} here {noun} stone{row}" for row, noun in enumerate(nouns)]
+    examples, parts = examples_of(texts, np.arange(200) % 2 == 0)
+    words = bag_of_words(examples, parts)
+    assert words.auroc.value < 0.3
+    assert "column pair or group" in str(balance_warning(words))
+    assert balance_warning(bag_of_words(*examples_of(sentences(200), coin(200)))) is None
 
 
 def test_the_ridge_is_chosen_on_validation_and_the_fit_is_scikit_learns() -> None:

@@ -116,5 +116,5 @@ def test_recipes_survive_any_name_and_prompt(name, prompt):
 def test_matrices_of_cosines():
     (matrix,) = cosines.matrices(studies().cosines)
     assert matrix.names == ("sentiment", "truth", "french")
-    assert [matrix.rows[at][at] for at in range(3)] == [("+1.00", "p6")] * 3
+    assert [matrix.rows[at][at] for at in range(3)] == [("+1.00", "more6")] * 3
     assert cosines.matrices({}) == []

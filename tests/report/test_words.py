@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from covec.measure.used import Used
 from covec.models.positions import Position
 from covec.models.sites import Site
-from covec.report import words
+from covec.report import tables, words
 from covec.statistics.figure import Figure
 from covec.studies.result import VERDICTS, Studies
 from report.fabricated import studies, study
@@ -107,6 +107,14 @@ def test_words_that_explain_the_result_are_named():
     better, same = study(), study(beyond_words=Figure(0.01, -0.03, 0.05, 0.0, 120))
     assert "knows more" in dict(words.lead(better))["How well it reads"]
     assert "vocabulary alone" in dict(words.lead(same))["How well it reads"]
+
+
+def test_words_below_chance_count_as_guessing():
+    bag = {"auroc": Figure(0.2, 0.1, 0.3, 0.5, 120), "accuracy": Figure(0.3, 0.2, 0.4, 0.5, 120)}
+    made = study(bag_of_words=bag, beyond_words=Figure(0.432, 0.377, 0.463, 0.0, 120))
+    assert "reaches 20, no better than guessing, so the model" in dict(words.lead(made))["How well it reads"]
+    (tile,) = [tile for tile in tables.tiles(made) if tile.label == "AUROC beyond words"]
+    assert (tile.value, tile.note) == ("+0.43", "counting words 0.20, taken as 0.50")
 
 
 def test_the_share_of_the_gap_is_told_only_where_it_is_one():

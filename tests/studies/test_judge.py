@@ -53,6 +53,17 @@ def test_random_and_shuffled_directions_know_nothing_of_a_concept_on_one_axis_of
     assert np.quantile(randoms, 0.95) < 0.9
 
 
+def test_a_baseline_below_chance_is_no_credit_to_the_vector():
+    scores, labels = np.array([0.9, 0.2, -0.3, 0.6, -0.8, -0.1, 0.4, -0.5]), np.array([1, 1, 0, 1, 0, 0, 0, 0], bool)
+    test = judge.Test(scores, labels, 0.0)
+    area = test.figures(0.5, 0)["auroc"]
+    found = test.beyond(-scores, 0)
+    assert found.value == pytest.approx(area.value - 0.5)
+    assert found.low == pytest.approx(area.low - 0.5)
+    assert "worse than guessing" in found.how
+    assert test.beyond(scores, 0).value == 0
+
+
 def test_accuracy_by_threshold_and_by_rows_called_right_agree():
     scores, labels = np.array([0.9, 0.2, -0.3, 0.6, -0.8, -0.1, 0.4, -0.5]), np.array([1, 1, 0, 1, 0, 0, 0, 0], bool)
     plain = judge.Test(scores, labels, 0.3).figures(0.5, 0)["accuracy"]

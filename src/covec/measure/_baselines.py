@@ -45,10 +45,13 @@ _EDGES = re.compile(r"^\W+|\W+$")
 class Baseline:
     """A classifier of raw texts, judged on the test rows.
 
-    `scores` are log-odds, [rows of the test part]; `strongest` names the best single cue, where cues were asked for.
+    `scores` are log-odds, [rows of the test part]; `standard` are the same in standard deviations of the fitted rows,
+    so that folds can be pooled: where more positives are left out, fewer were fitted, and all log-odds are lower.
+    `strongest` names the best single cue, where cues were asked for.
     """
 
     scores: Float[np.ndarray, " n"]
+    standard: Float[np.ndarray, " n"]
     auroc: Figure
     accuracy: Figure
     strongest: str = ""
@@ -73,8 +76,8 @@ def bag_of_words(examples: Examples, split: Split, *, seed: int = 0) -> Baseline
         words = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
         return make_pipeline(words, LogisticRegression(C=strength, max_iter=1000))
 
-    scores, _ = _fitted(make, texts, examples.labels, split)
-    return Baseline(scores, *_figures(scores, examples, split, seed))
+    fit = _fitted(make, texts, examples.labels, split)
+    return Baseline(fit.scores, fit.standard, *_figures(fit.scores, examples, split, seed))
 
 
 def cue_probe(examples: Examples, split: Split, *, seed: int = 0) -> Baseline:
@@ -84,12 +87,12 @@ def cue_probe(examples: Examples, split: Split, *, seed: int = 0) -> Baseline:
     """
     table = np.array([_cues(text) for text in examples.texts], dtype=object)
 
-    def fitted(columns: Sequence[int]) -> tuple[Float[np.ndarray, " n"], float]:
+    def fitted(columns: Sequence[int]) -> _Fit:
         return _fitted(lambda strength: _cue_model(columns, strength), table, examples.labels, split)
 
-    scores, _ = fitted(range(table.shape[1]))
-    strongest = max(CUES, key=lambda cue: fitted(CUES[cue])[1])
-    return Baseline(scores, *_figures(scores, examples, split, seed), strongest)
+    fit = fitted(range(table.shape[1]))
+    strongest = max(CUES, key=lambda cue: fitted(CUES[cue]).validation)
+    return Baseline(fit.scores, fit.standard, *_figures(fit.scores, examples, split, seed), strongest)
 
 
 def leakage_warning(cues: Baseline, vector: Figure | None = None) -> str | None:
@@ -108,17 +111,36 @@ def leakage_warning(cues: Baseline, vector: Figure | None = None) -> str | None:
     )
 
 
-def _fitted(
-    make: Callable[[float], Pipeline], inputs: Any, labels: np.ndarray[Any, Any], split: Split
-) -> tuple[Float[np.ndarray, " n"], float]:
-    """Scores of the test rows under the ridge that is best on validation, and how good it is there."""
+def balance_warning(words: Baseline) -> str | None:
+    """A sentence where counting words is surely worse than guessing, else None."""
+    if words.auroc.high is None or words.auroc.high >= 0.5:
+        return None
+    return (
+        f"counting words does worse than guessing (AUROC {words.auroc}): the same words stand in both classes, and "
+        "where one of two such rows is left out the other misleads; mark them by a column pair or group"
+    )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Log-odds of the test rows, plain and standardised on the fitted rows, and the AUROC on validation."""
+
+    scores: Float[np.ndarray, " n"]
+    standard: Float[np.ndarray, " n"]
+    validation: float
+
+
+def _fitted(make: Callable[[float], Pipeline], inputs: Any, labels: np.ndarray[Any, Any], split: Split) -> _Fit:
+    """What the ridge that is best on validation gives once train and validation are fitted together."""
     found = {}
     for strength in STRENGTHS:
         model = make(strength).fit(inputs[split.train], labels[split.train])
         found[strength] = roc_auc_score(labels[split.validation], model.decision_function(inputs[split.validation]))
     best = max(found, key=lambda strength: (found[strength], -strength))
     rows = np.concatenate([split.train, split.validation])
-    return make(best).fit(inputs[rows], labels[rows]).decision_function(inputs[split.test]), found[best]
+    model = make(best).fit(inputs[rows], labels[rows])
+    known, scores = model.decision_function(inputs[rows]), model.decision_function(inputs[split.test])
+    return _Fit(scores, (scores - known.mean()) / (known.std() or 1.0), found[best])
 
 
 def _figures(scores: Float[np.ndarray, " n"], examples: Examples, split: Split, seed: int) -> tuple[Figure, Figure]:

@@ -45,7 +45,8 @@ class Row:
 
 def tiles(study: Study) -> list[Tile]:
     """The key numbers: how well it reads, how sure that is, and what it does."""
-    words = f"counting words {value(study.bag_of_words['auroc'])}"
+    counted = study.bag_of_words["auroc"]
+    words = f"counting words {value(counted)}" + (", taken as 0.50" if counted.value < 0.5 else "")
     sweep = "" if study.p_sweep is None else f"whole sweep {chance(study.p_sweep)}"
     gain, used = study.beyond_words, study.used
     found = [

@@ -193,6 +193,8 @@ def _ranking(study: Study) -> str:
 def _words(study: Study) -> str:
     words, gain = study.bag_of_words["auroc"], study.beyond_words
     counted = f"A classifier that only counts words reaches {words.value * 100:.0f}"
+    if words.value < 0.5:
+        counted += ", no better than guessing"
     if study.verdict in ("not-found", "too-little-data"):
         return f"{counted}."
     if gain.low is not None and gain.low > 0:

@@ -50,8 +50,13 @@ class Test:
         return p_test(self.scores, self.labels, self.groups, self.pairs, self.folds, seed=seed)
 
     def beyond(self, baseline: Float[np.ndarray, "n"], seed: int) -> Figure:
-        """Paired difference of AUROC from a baseline on the same rows."""
-        return auroc_difference(self.scores, baseline, self.labels, self.groups, seed=seed)
+        """Paired difference of AUROC from a baseline on the same rows, or from guessing where that is better."""
+        if auroc(baseline, self.labels) >= 0.5:
+            return auroc_difference(self.scores, baseline, self.labels, self.groups, seed=seed)
+        own = auroc_figure(self.scores, self.labels, self.groups, seed=seed)
+        low, high = (own.value if end is None else end for end in (own.low, own.high))
+        how = f"from 0.5, as the baseline does worse than guessing; {own.how}"
+        return Figure(own.value - 0.5, low - 0.5, high - 0.5, 0.0, own.n, how)
 
 
 def random_directions(

@@ -133,20 +133,23 @@ def _nulls(data: Data, winner: Candidate, tests: list[Rows], plan: Plan) -> tupl
 
 def _pooled(baseline: object, data: Data, tests: list[Rows], plan: Plan) -> Baseline:
     """A text baseline cross-validated over the same folds, its ridge chosen on the next one."""
-    scores, strongest = [], []
+    scores, right, strongest = [], [], []
     for index, test in enumerate(tests):
         validation = tests[(index + 1) % FOLDS]
         rest = [other for place, other in enumerate(tests) if place not in (index, (index + 1) % FOLDS)]
         split = Split(np.concatenate(rest), validation, test)
         found = baseline(data.examples, split, seed=plan.seed)  # type: ignore[operator]
-        scores.append(found.scores)
+        scores.append(found.standard)
+        right.append((found.scores > 0) == data.labels[test])
         strongest.append(found.strongest)
     order = np.concatenate(tests)
     pooled, labels, groups = np.concatenate(scores), data.labels[order], data.groups(order)
+    called = np.concatenate(right) == labels
     chance = float(max(labels.mean(), 1 - labels.mean()))
     return Baseline(
         pooled,
+        pooled,
         auroc_figure(pooled, labels, groups, 0.5, seed=plan.seed),
-        accuracy_figure(pooled, labels, 0.0, groups, chance, seed=plan.seed),
-        max(set(strongest), key=strongest.count),
+        accuracy_figure(called.astype(float), labels, 0.5, groups, chance, seed=plan.seed),
+        max(sorted(strongest), key=strongest.count),
     )

@@ -17,7 +17,7 @@ from covec.concepts.examples import Examples
 from covec.concepts.packaged import neutral_prompts, neutral_texts
 from covec.detect._calibrate import calibrate
 from covec.errors import CovecError
-from covec.measure._baselines import leakage_warning
+from covec.measure._baselines import balance_warning, leakage_warning
 from covec.measure._readout import Continuation
 from covec.measure.used import Used, used
 from covec.models.batching import TOKEN_BUDGET
@@ -172,7 +172,7 @@ def _one(
         used=tested.verdict,
         beyond_words=beyond,
     )
-    leak = leakage_warning(found.cues, figures["auroc"])
+    suspicions = (leakage_warning(found.cues, figures["auroc"]), balance_warning(found.words))
     illustrations = illustrate(
         model,
         precise or model,
@@ -211,7 +211,7 @@ def _one(
         cells=found.cells,
         wrong_concepts=_wrong(data, found, others, asked),
         illustrations=illustrations,
-        warnings=(*warned, *((leak,) if leak else ())),
+        warnings=(*warned, *(warning for warning in suspicions if warning)),
         notes=(*examples.notes, *asked.notes, *notes, *_dtype_notes(model, precise, asked)),
         settings={**asked.settings(), "data_digest": examples.digest, "versions": dict(vector.versions)},
         looks=count_look(examples.digest_of(found.test_rows)),

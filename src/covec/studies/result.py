@@ -15,13 +15,14 @@ from covec.measure.used import Used
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.statistics.figure import Figure
+from covec.writing import whole_folder
 
 VERDICTS = {
     "too-little-data": "too few examples to tell",
-    "not-found": "not found: the model's activations do not tell this concept from chance",
-    "found-and-used": "found, and the model uses it",
+    "not-found": "the model's activations were not shown to tell this concept from chance",
+    "found-and-used": "decodable, and the model uses it",
     "text-only": "decodable, but no better than counting words",
-    "found": "found: decodable beyond words and chance; that the model uses it was not shown",
+    "found": "decodable beyond words and chance; that the model uses it was not shown",
 }
 
 
@@ -135,7 +136,7 @@ class Study:
         registry.resolve("report.study")(self, path)
 
     def write(self, folder: str | Path) -> None:
-        """Write summary.json, vectors.safetensors, sweep.parquet and report.html into a folder that exists."""
+        """Write summary.json, vectors.safetensors, sweep.parquet and report.html into a new or old folder."""
         _write(self, [self], Path(folder))
 
     def _repr_html_(self) -> str:
@@ -191,7 +192,7 @@ class Studies(Mapping[str, Study]):
         registry.resolve("report.study")(self, path)
 
     def write(self, folder: str | Path) -> None:
-        """Write summary.json, vectors.safetensors (a bank), sweep.parquet and report.html into a folder that exists."""
+        """Write summary.json, vectors.safetensors (a bank), sweep.parquet and report.html into a new or old folder."""
         _write(self, list(self.values()), Path(folder))
 
     def _repr_html_(self) -> str:
@@ -211,8 +212,9 @@ def _write(result: Study | Studies, studies: list[Study], folder: Path) -> None:
         for cell in study.cells
     ]
     flat = [{**row, "auroc": row["auroc"]["value"], "null": row["auroc"]["null"]} for row in table]
-    parquet.write_table(arrow.Table.from_pylist(flat), folder / "sweep.parquet")
-    Bank([study.best for study in studies]).save(folder / "vectors.safetensors")
-    result.report(folder / "report.html")
     document = json.dumps(result.summary(), ensure_ascii=False, indent=1, allow_nan=False)
-    (folder / "summary.json").write_text(document + "\n", encoding="utf-8")
+    with whole_folder(folder) as draft:
+        parquet.write_table(arrow.Table.from_pylist(flat), draft / "sweep.parquet")
+        Bank([study.best for study in studies]).save(draft / "vectors.safetensors")
+        result.report(draft / "report.html")
+        (draft / "summary.json").write_text(document + "\n", encoding="utf-8")
