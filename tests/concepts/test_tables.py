@@ -216,10 +216,10 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path, ending: s
 
 
 def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path) -> bytes:
+    def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("os.stat", refuse)
     with pytest.raises(ExamplesError, match=r"cannot read .*: Permission denied; check"):
         read_table(tmp_path / "data.csv")
 

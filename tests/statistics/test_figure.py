@@ -60,6 +60,10 @@ def test_refuses_what_cannot_be(wrong):
         Figure(1.0).to_json() | {"extra": 1},
         Figure(1.0).to_json() | {"value": "high"},
         Figure(1.0).to_json() | {"low": 2.0},
+        Figure(1.0).to_json() | {"null": True},
+        Figure(1.0).to_json() | {"n": 1.5},
+        Figure(1.0).to_json() | {"n": "9"},
+        Figure(1.0).to_json() | {"how": 3},
     ],
 )
 def test_foreign_documents_are_refused(document):

@@ -132,7 +132,7 @@ def _span(ends: Sequence[Any], place: str) -> tuple[int, int] | None:
         return None
     try:
         start, end = map(float, ends)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         start = end = math.nan
     if not (start.is_integer() and end.is_integer()):
         raise ExamplesError(f"{place}: span_start and span_end are counts of characters; write both or none")

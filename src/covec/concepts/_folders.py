@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def tables(path: Path, text_column: str | None = None, label_column: str | None 
     ExamplesError
         There is nothing at `path` that holds examples.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return [read_table(path, text_column, label_column)]
     try:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))

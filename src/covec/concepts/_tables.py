@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +16,12 @@ from typing import Any, Literal
 
 from covec.concepts._labels import POSITIVE
 from covec.errors import ExamplesError
+from covec.reading import ordinary_file
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", *DELIMITERS)
+_LARGEST = 2**30  # bytes of a table, which is read whole: a study of them would take days
+_BATCH = 256  # rows of Parquet at a time: a page of a kilobyte may unpack to any number of long texts
 KNOWN_COLUMNS = ("text", "messages", "label", "positive", "negative")
 
 
@@ -55,8 +59,8 @@ def read_table(path: Path, text_column: str | None = None, label_column: str | N
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        if not path.exists():
-            raise ExamplesError(f"no file {path}; check the path")
+        if not os.path.exists(path):
+            raise ExamplesError(f"there is no file {path}; check the path")
         unknown = f"files ending in {ending}" if ending else "files without an ending"
         raise ExamplesError(f"{path}: covec does not read {unknown}; use one of {', '.join(ENDINGS)}")
     content = read_bytes(path)
@@ -75,12 +79,8 @@ def read_table(path: Path, text_column: str | None = None, label_column: str | N
 
 def read_bytes(path: Path) -> bytes:
     """What the file at `path` holds; an empty file raises `ExamplesError` as a missing one does."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise ExamplesError(f"no file {path}; check the path") from None
-    except OSError as error:
-        raise ExamplesError(f"cannot read {path}: {error.strerror}; check that it is a file you may read") from None
+    with ordinary_file(path, ExamplesError, largest=_LARGEST) as file:
+        content = file.read()
     if not content.strip():
         raise ExamplesError(f"{path} is empty; add examples")
     return content
@@ -153,12 +153,22 @@ def _json(path: Path, content: bytes) -> Table:
 
 def _parsed(text: str, place: str, path: Path) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         place = place if place != str(path) else f"{path}, line {error.lineno}"
         raise ExamplesError(f"{place} is not JSON ({error.msg}); mend it, or write the file whole again") from None
+    except ValueError as error:  # a key twice, or an integer of thousands of digits
+        raise ExamplesError(f"{place} cannot be read ({str(error).partition(';')[0]}); mend it") from None
     except RecursionError:
         raise ExamplesError(f"{place} is nested too deeply; write rows as flat objects") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {max(names, key=names.count)[:50]!r} stands twice")
+    return found
 
 
 def _parquet(path: Path, content: bytes) -> Table:
@@ -166,12 +176,32 @@ def _parquet(path: Path, content: bytes) -> Table:
     import pyarrow.parquet as pq
 
     try:
-        columns = pq.read_table(pa.BufferReader(content)).to_pydict()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
+            names = file.schema_arrow.names
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ExamplesError(f"{path} has two columns called {twice!r}; rename one")
+            columns: dict[str, list[Any]] = {name: [] for name in names}
+            size = sum(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
+            batches = file.iter_batches(_BATCH) if size <= _LARGEST else ()
+            for batch in batches:
+                for name, values in batch.to_pydict().items():
+                    columns[name] += values
+                    size += sum(map(_size, values))
+                if size > _LARGEST:
+                    break
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates beyond the calendar
         reason = str(error).splitlines()[0].rstrip(".")
         raise ExamplesError(f"{path} is no Parquet file, or is cut short ({reason}); write it again") from None
+    if size > _LARGEST:
+        raise ExamplesError(f"{path} unpacks to more than {_LARGEST / 1e9:.1f} GB; it is read whole: give a part of it")
     count = max(map(len, columns.values()), default=0)
     return Table(path.stem, str(path), columns, [f"{path}, row {row + 1}" for row in range(count)])
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value takes."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 64 + (len(value) if isinstance(value, str | bytes) else sum(map(_size, inner)))
 
 
 def _delimited(path: Path, content: bytes, *, headless: bool, guess: bool) -> Table:

@@ -22,6 +22,7 @@ from covec.concepts.part import Part
 from covec.concepts.vector import FIELDS, ConceptVector
 from covec.errors import CovecError, FileError
 from covec.models.sites import Site
+from covec.reading import ordinary_file
 from covec.writing import whole_file
 
 SCHEMA = (1, 0)  # major, minor
@@ -33,6 +34,7 @@ _READS = ("direction", "write", "intercept", "scale")
 _TENSORS = (*_READS, "mean_positive", "mean_negative")
 _ENTRY = {"dtype", "shape", "data_offsets"}
 _LONGEST_HEADER = 32 * 2**20  # bytes; a hundred concepts with all that was tried need less than ten million
+_MARKS, _MOST_MARKS = (b",", b":", b"[", b"{"), 2**22  # what begins another value; ten million bytes have a million
 
 
 def write(path: str | Path, vectors: Sequence[ConceptVector], metadata: Mapping[str, Any] | None = None) -> None:
@@ -56,19 +58,12 @@ def read(path: str | Path) -> tuple[list[ConceptVector], dict[str, Any]]:
     FileError
         There is no such file, or it is not a whole, valid file of concept vectors of this major version.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileError(f"there is no file {path}" + ("; it is a folder" if path.is_dir() else ""))
-    try:
-        with path.open("rb") as file:
+    with ordinary_file(path) as file:
+        try:
             return _parsed(file)
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
-    except MemoryError as error:
-        raise FileError(f"{path} does not fit into memory") from error
-    except (CovecError, ValueError, safetensors.SafetensorError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise FileError(f"{path} is no valid file of concept vectors: {reason}") from error
+        except (CovecError, ValueError, safetensors.SafetensorError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise FileError(f"{path} is no valid file of concept vectors: {reason}") from error
 
 
 def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -> bytes:
@@ -79,7 +74,8 @@ def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -
         for name, tensor in part.tensors().items()
         if tensor.numel()
     }
-    _, data = _split(safetensors.torch.save(tensors))
+    data = safetensors.torch.save(tensors)
+    data = data[8 + int.from_bytes(data[:8], "little") :]
     document = checked.document(metadata, "metadata") | {
         "schema": "{}.{}".format(*SCHEMA),
         "sha256": hashlib.sha256(data).hexdigest(),
@@ -87,8 +83,8 @@ def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -
     }
     # One entry only: safetensors writes several in an order that changes from run to run.
     whole = safetensors.torch.save(tensors, {KEY: to_json(document)})
-    if len(whole) - len(data) > _LONGEST_HEADER:
-        raise FileError(f"these vectors carry more than {_LONGEST_HEADER >> 20} MiB of metadata: shorten `tried`")
+    if reason := _too_much(whole[8 : len(whole) - len(data)]):
+        raise FileError(f"the metadata of these vectors is {reason}: shorten `tried`")
     return whole
 
 
@@ -103,18 +99,20 @@ def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= size - 8:
         raise FileError("it is empty, cut off or not a safetensors file")
-    if length > _LONGEST_HEADER:
-        raise FileError(f"its header is longer than {_LONGEST_HEADER >> 20} MiB")
-    text = file.read(length)
+    text = file.read(min(length, _LONGEST_HEADER + 1))
+    if reason := _too_much(text):
+        raise FileError(f"its header is {reason}")
     header = from_json(text.decode(), figures=False)
     document = _document(header)
     for name, entry in header.items():
         if not isinstance(entry, dict) or entry.keys() != _ENTRY or entry["dtype"] != "F32":
             raise FileError(f"tensor {name[:100]!r} is not float32, or its entry is not {', '.join(sorted(_ENTRY))}")
-    data = file.read()
-    if hashlib.sha256(data).hexdigest() != document.get("sha256"):
+    _check_offsets([entry["data_offsets"] for entry in header.values()], size - 8 - length)
+    file.seek(0)
+    whole = file.read()
+    if hashlib.sha256(memoryview(whole)[8 + length :]).hexdigest() != document.get("sha256"):
         raise FileError("its numbers do not match their checksum: it is damaged")
-    tensors = safetensors.torch.load(length.to_bytes(8, "little") + text + data)
+    tensors = safetensors.torch.load(whole)
     vectors = [_vector(index, entry, tensors) for index, entry in enumerate(document["concepts"])]
     if len({vector.name for vector in vectors}) < len(vectors):
         raise FileError("two of its concepts have one name")
@@ -166,7 +164,21 @@ def _vector(index: int, entry: Any, tensors: dict[str, Tensor]) -> ConceptVector
     return ConceptVector(parts=parts, **known, metadata=unknown)
 
 
-def _split(serialised: bytes) -> tuple[bytes, bytes]:
-    """Header and data of a safetensors file."""
-    length = int.from_bytes(serialised[:8], "little")
-    return serialised[8 : 8 + length], serialised[8 + length :]
+def _too_much(header: bytes) -> str:
+    """What is too much in a header, in words: a file of megabytes must not become gigabytes of objects."""
+    if len(header) > _LONGEST_HEADER:
+        return f"longer than {_LONGEST_HEADER >> 20} MiB"
+    return f"of more than {_MOST_MARKS} of the marks , : [ {{" if sum(map(header.count, _MARKS)) > _MOST_MARKS else ""
+
+
+def _check_offsets(offsets: Sequence[Any], size: int) -> None:
+    """Refuse tensors that overlap, leave a hole, or do not end where the data end, before any of them is read."""
+    if not all(isinstance(pair, list) and [type(end) for end in pair] == [int, int] for pair in offsets):
+        raise FileError("the data_offsets of a tensor are not two whole numbers")
+    end = 0
+    for begin, after in sorted(offsets):
+        if begin != end or after < begin:
+            raise FileError(f"its tensors overlap or leave a hole at byte {min(begin, end)} of the data")
+        end = after
+    if end != size:
+        raise FileError(f"its tensors cover {end} bytes of {size}: it is cut off, or has something added")

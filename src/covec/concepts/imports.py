@@ -14,12 +14,22 @@ from covec.concepts.part import Part
 from covec.concepts.vector import ConceptVector
 from covec.errors import CovecError, FileError
 from covec.models.sites import Site
+from covec.reading import ordinary_file
+
+_MOST_VALUES = 2**16  # an honest control vector has three values and a tensor a block
 
 
 class _Reader(GGUFReader):
-    """A reader that stops at the end of the file, where the library's own goes on over emptiness."""
+    """A reader that stops at the end of the file, where the library's own goes on over emptiness, and that makes no
+    objects by the million of an array of bytes.
+    """
+
+    seen = 0
 
     def _get(self, offset: int, dtype: Any, count: int = 1, *options: Any, **named: Any) -> Any:
+        self.seen += 1
+        if self.seen > 8 * _MOST_VALUES:
+            raise ValueError(f"it has more than {_MOST_VALUES} values beside its tensors")
         if int(offset) + np.dtype(dtype).itemsize * int(count) > len(self.data):
             raise ValueError("it is cut off")
         return super()._get(offset, dtype, count, *options, **named)
@@ -42,38 +52,42 @@ def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
         There is no such file, or it is no whole, valid control vector.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileError(f"there is no file {path}")
-    try:
-        with np.errstate(all="ignore"):  # a damaged file overflows the library's arithmetic before it is refused
-            return _vector(_Reader(path), name or path.stem, named=name is not None)
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
-    except (CovecError, ValueError, IndexError, KeyError, OverflowError, TypeError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise FileError(f"{path} is no valid control vector: {reason}") from error
+    with ordinary_file(path):
+        try:
+            with np.errstate(all="ignore"):  # a damaged file overflows the library's arithmetic before it is refused
+                return _vector(_Reader(path), name or path.stem, named=name is not None)
+        except (CovecError, ValueError, IndexError, KeyError, OverflowError, TypeError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise FileError(f"{path} is no valid control vector: {reason}") from error
 
 
 def _vector(reader: GGUFReader, name: str, named: bool) -> ConceptVector:
     if _text(reader, "general.architecture") != "controlvector":
         raise FileError("its architecture is not controlvector")
+    blocks = {_block(tensor): tensor.data for tensor in reader.tensors}
+    if len({len(data) for data in blocks.values()}) > 1:
+        raise FileError("its directions are of unequal length")
     return ConceptVector(
         name if named else _text(reader, "general.name") or name,
-        dict(_part(tensor) for tensor in reader.tensors if np.any(tensor.data)),
+        {Site("resid", block): _part(data) for block, data in blocks.items() if np.any(data)},
         scale_from="native",
         method="imported",
         model={"model_type": _text(reader, "controlvector.model_hint")},
     )
 
 
-def _part(tensor: Any) -> tuple[Site, Part]:
+def _block(tensor: Any) -> int:
+    """The block that a tensor steers."""
     block = re.fullmatch(r"direction\.(0|[1-9]\d{0,4})", tensor.name, re.ASCII)
     if block is None or tensor.tensor_type != GGMLQuantizationType.F32 or tensor.data.ndim != 1:
         raise FileError(f"tensor {tensor.name[:50]!r} is not a float32 direction of a block")
-    write = torch.from_numpy(np.array(tensor.data, dtype=np.float32))[None]
+    return int(block[1])
+
+
+def _part(data: Any) -> Part:
+    write = torch.from_numpy(np.array(data, dtype=np.float32))[None]
     norm = write.double().norm()
-    zero = torch.zeros(1)
-    return Site("resid", int(block[1])), Part((write.double() / norm).float(), write, zero, norm[None])
+    return Part((write.double() / norm).float(), write, torch.zeros(1), norm[None])
 
 
 def _text(reader: GGUFReader, key: str) -> str:

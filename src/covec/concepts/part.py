@@ -106,6 +106,8 @@ class Part:
     def _check_shapes(self) -> None:
         if self.write.ndim != 2 or 0 in self.write.shape:
             raise CovecError(f"write has shape {list(self.write.shape)}; it must be [r, d] with r and d at least 1")
+        if self.reads and self.rank > self.width:  # found before a product of all pairs of rows fills the memory
+            raise CovecError(f"{self.rank} rows of width {self.width} are not orthonormal; keep at most {self.width}")
         rows = self.rank if self.reads else 0
         wanted = {"direction": (rows, self.width), "intercept": (rows,), "scale": (rows,)}
         wanted |= {"mean_positive": (self.width,), "mean_negative": (self.width,)}

@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from covec import cache
 from covec.errors import ModelError
 from covec.progress import Bar, Progress, silent
+from covec.writing import sync
 
 _CONVERSION = 1  # raise it when conversion.py writes another folder, so that old ones are made again
 _TICK = 0.2  # seconds between two signs of life
@@ -121,6 +122,7 @@ def _prepare(model: Embedded, progress: Progress) -> None:
             source = _download(model, partial, progress)
         with progress(f"converting {model.name}, once", 3) as bar:
             convert(source, partial / "model", bar)
+        sync(partial / "model")
         os.replace(partial / "model", model.folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -77,6 +77,13 @@ class Figure:
         names = {field.name for field in fields(cls)}
         if not isinstance(document, Mapping) or set(document) != names:
             raise FileError(f"not a figure: needs exactly the keys {', '.join(sorted(names))}")
+        numbers = [document[name] for name in ("value", "low", "high", "null")]
+        if not (
+            all(number is None or type(number) in (int, float) for number in numbers)
+            and (document["n"] is None or type(document["n"]) is int)
+            and isinstance(document["how"], str)
+        ):
+            raise FileError("not a figure: value, low, high, null are numbers or null, n is a count, how a text")
         try:
             return cls(**document)
         except (TypeError, ValueError) as error:
