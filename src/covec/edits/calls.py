@@ -74,6 +74,8 @@ def plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Any
     if mask is not None and not (isinstance(mask, Tensor) and mask.ndim == 2):
         raise ModelError("edits find their tokens by an attention mask [rows, tokens]: give one of that shape, or none")
     keep = np.ones(ids.shape[:2], dtype=bool) if mask is None else mask.bool().cpu().numpy()
+    if (np.diff(keep, axis=1).sum(1) > 1).any() or ((~keep[:, 0]).any() and (~keep[:, -1]).any()):
+        raise ModelError("edits find their tokens in rows that are padded on one side, the same in all: pad them so")
     special = np.isin(ids.cpu().numpy(), list(special_ids(model.tokenizer))) if ids.ndim == 2 else np.zeros_like(keep)
     layouts = [Layout(special[row, kept], int(kept.sum()), int(kept.sum()) - 1) for row, kept in enumerate(keep)]
     padding = "right" if (~keep[:, -1]).any() else "left"
@@ -85,10 +87,19 @@ def _generating(model: TextModel) -> Callable[..., Any]:
 
     @wraps(original)
     def generate(*args: Any, **kwargs: Any) -> Any:
-        with planned(current_plan() or _plan_of_generation(model, args, kwargs)):
+        plan = current_plan() or _plan_of_generation(model, args, kwargs)
+        if any(plan.edits) if plan is not None else edits_in_force(model.module):
+            _check_passes(kwargs.get("generation_config") or model.module.generation_config, kwargs)
+        with planned(plan):
             return original(*args, **kwargs)
 
     return generate
+
+
+def _check_passes(settings: Any, given: Mapping[str, Any]) -> None:
+    """Refuse what makes passes over other tokens than the text: no position would hold in both."""
+    if given.get("guidance_scale", getattr(settings, "guidance_scale", None)) not in (None, 1):
+        raise ModelError("guidance_scale reads the text once more without its prompt: leave it out within edits")
 
 
 def _plan_of_generation(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
