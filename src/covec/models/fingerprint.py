@@ -50,6 +50,16 @@ def fingerprint(module: nn.Module, tokenizer: Any) -> str:
     return digest.hexdigest()[:32]
 
 
+def state(module: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
+    """What tells in no time that a fingerprint taken before may be of another network.
+
+    Weights count their changes in place; only those made through `.data` go unseen.
+    """
+    tensors = [*module.parameters(), *module.buffers()]
+    changes = [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+    return (*changes, *_architecture(module), len(tokenizer))
+
+
 def _architecture(module: nn.Module) -> list[Any]:
     config = getattr(module, "config", None)
     return [type(module).__name__, *(_setting(config, aliases) for aliases in _SETTINGS)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from torch import nn
 from covec import registry
 from covec.errors import ModelError
 from covec.models.anatomy import Anatomy, dissect, text_config
-from covec.models.fingerprint import fingerprint
+from covec.models.fingerprint import fingerprint, state
 from covec.models.sites import Site, select
 from covec.models.tokens import Input, Span, TokenTable, tokenize
 
@@ -45,6 +45,7 @@ class TextModel:
         self.config: Any = module.config
         self.name = name or getattr(self.config, "name_or_path", "") or type(module).__name__
         self.anatomy: Anatomy = dissect(module, self.config)
+        self._fingerprint: tuple[Any, str] | None = None
 
     @property
     def blocks(self) -> int:
@@ -107,10 +108,13 @@ class TextModel:
         """All named sites, in the model's order."""
         return tuple(self.anatomy.taps)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """Digest of architecture, tokenizer and weights rounded to bfloat16 (taken once an object)."""
-        return fingerprint(self.module, self.tokenizer)
+        """Digest of architecture, tokenizer and weights rounded to bfloat16, taken again where one has changed."""
+        now = state(self.module, self.tokenizer)
+        if self._fingerprint is None or self._fingerprint[0] != now:
+            self._fingerprint = (now, fingerprint(self.module, self.tokenizer))
+        return self._fingerprint[1]
 
     def select(self, patterns: str | Site | Sequence[str | Site]) -> tuple[Site, ...]:
         """The sites that `patterns` choose; a dotted module path must exist."""
@@ -121,19 +125,14 @@ class TextModel:
 
     def check_settled(self) -> None:
         """Refuse a module in training mode whose dropout would make activations random."""
-        drops = [
-            name
-            for name, value in self.config.to_dict().items()
-            if "drop" in name and isinstance(value, float) and value
-        ]
-        if self.module.training and drops:
-            raise ModelError(f"{self.name} is in training mode, where {drops[0]} is at work: call model.module.eval()")
+        if drop := next(_dropping(self.module), None):
+            raise ModelError(f"{self.name} is in training mode, where {drop} is at work: call model.module.eval()")
 
     def describe(self) -> dict[str, Any]:
         """What a vector or report keeps of the model."""
         return {
             "name": self.name,
-            "architecture": type(self.module).__name__,
+            "architecture": type(getattr(self.module, "_orig_mod", self.module)).__name__,  # torch.compile wraps it
             "model_type": getattr(self.config, "model_type", ""),
             "blocks": self.blocks,
             "width": self.width,
@@ -170,3 +169,15 @@ class TextModel:
 
     def __repr__(self) -> str:
         return f"TextModel({self.name}: {self.blocks} blocks, width {self.width}, {self.dtype}, {self.device})"
+
+
+def _dropping(module: nn.Module) -> Iterator[str]:
+    """Names of all dropout that is at work: layers of it, and rates that parts of the network hold themselves."""
+    for name, part in module.named_modules():
+        if not part.training:
+            continue
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p:
+            yield name
+        for key, value in vars(part).items():
+            if "drop" in key and isinstance(value, float) and value:
+                yield f"{name}.{key}"
