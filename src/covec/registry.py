@@ -23,6 +23,8 @@ VERBS = ("find", "discover", "detect", "name", "explain", "steer", "erase", "pre
 # One-line forwards from lower rooms to higher ones: resolved by name at call time, never imported at the top.
 _FORWARDS = {
     "activations.capture": "covec.activations.capture:capture",
+    "activations.moments": "covec.activations.tally:moments",
+    "activations.store": "covec.activations.store:write_store",
     "edits.scope": "covec.edits.scope:edit",
     "edits.generate": "covec.edits.generation:generate",
     "edits.add": "covec.edits.algebra:add",

@@ -21,7 +21,7 @@ from covec.errors import BudgetError, ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
 from covec.models.hardware import hand_back_freed_memory
 from covec.models.plan import Plan, edits_in_force, planned
-from covec.models.positions import Position, is_bare, mask, warn_of_bare
+from covec.models.positions import Layout, Position, is_bare, mask, warn_of_bare
 from covec.models.sites import Site
 from covec.models.taps import hook, uncompiled
 from covec.models.text import TextModel
@@ -91,6 +91,25 @@ def capture_tokens(
     progress: Progress = silent,
 ) -> dict[Position, Activations]:
     """As `capture`, of inputs that are already tokenised and at several positions in the same pass."""
+    kept = read_rows(
+        model, tokens, sites, positions, batch_tokens=batch_tokens, memory_budget=memory_budget, progress=progress
+    )
+    for found in kept.values():
+        warn_of_bare(found.fallbacks)
+    return kept
+
+
+def read_rows(
+    model: TextModel,
+    tokens: Sequence[Tokenized],
+    sites: str | Site | Sequence[str | Site],
+    positions: Sequence[Position],
+    *,
+    batch_tokens: int = TOKEN_BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
+    progress: Progress = silent,
+) -> dict[Position, Activations]:
+    """As `capture_tokens`, and it leaves to the caller to tell of inputs without content."""
     addresses = model.select(sites)
     first, places = unique(tokens)
     sinks = {position: _Sink(position, tokens, first, addresses, model, memory_budget) for position in positions}
@@ -130,6 +149,15 @@ def sweep(
             bar.advance(sum(lengths[place] for place in packed))
 
 
+def selected(position: Position, layout: Layout, index: int) -> int:
+    """Number of tokens that `position` selects in the input at `index`; none is refused where it must give a row."""
+    count = int(mask(position, layout).sum())
+    if position.single and not count:
+        size = f"{layout.length} token{'s' if layout.length > 1 else ''}"
+        raise ModelError(f"position {position} selects nothing in input {index + 1}, which has {size}")
+    return count
+
+
 class _Sink:
     """Rows of one position as they come: storage for every site, and where each distinct input's rows go."""
 
@@ -149,11 +177,8 @@ class _Sink:
         self.bare = np.zeros(len(first), dtype=bool)
         for place, row in enumerate(first):
             layout = tokens[row].layout
-            counts[place] = mask(position, layout).sum()
+            counts[place] = selected(position, layout, row)
             self.bare[place] = "content" in position.select and is_bare(layout)
-            if position.single and not counts[place]:
-                size = f"{layout.length} token{'s' if layout.length > 1 else ''}"
-                raise ModelError(f"position {position} selects nothing in input {row + 1}, which has {size}")
         if not counts.any():
             raise ModelError(f"position {position} selects nothing in any input")
         if position.pool != "none":
@@ -179,7 +204,6 @@ class _Sink:
     def result(self, places: Sequence[int]) -> Activations:
         """The rows in the caller's order, repeats filled in."""
         fallbacks = int(self.bare[places].sum())
-        warn_of_bare(fallbacks)
         order, offsets, tokens = None, None, None
         if list(places) != list(range(len(self.first))):
             order = torch.from_numpy(np.concatenate([self._range(place) for place in places]))

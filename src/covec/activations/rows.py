@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -54,3 +56,29 @@ class Activations:
         if self.offsets is None:
             return rows[index : index + 1]
         return rows[int(self.offsets[index]) : int(self.offsets[index + 1])]
+
+    def take(self, inputs: Int[np.ndarray, "k"]) -> Activations:
+        """A copy of the rows of some inputs, by index and in that order; `fallbacks` is not known of a part."""
+        if self.offsets is None:
+            rows = torch.from_numpy(inputs)
+            offsets = None
+        else:
+            starts, counts = self.offsets[:-1].numpy()[inputs], self.offsets.diff().numpy()[inputs]
+            ends = np.cumsum(counts)
+            rows = torch.from_numpy(np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts))
+            offsets = torch.from_numpy(np.concatenate([[0], ends]))
+        chosen = {site: whole[rows] for site, whole in self.rows.items()}
+        return Activations(chosen, self.position, offsets, None if self.tokens is None else self.tokens[rows])
+
+
+def joined(parts: Sequence[Activations]) -> Activations:
+    """Activations of several runs of inputs, one after the other."""
+    sites = dict.fromkeys(site for part in parts for site in part.rows)
+    rows = {site: torch.cat([part.rows[site] for part in parts if site in part.rows]) for site in sites}
+    fallbacks = sum(part.fallbacks for part in parts)
+    if parts[0].offsets is None:
+        return Activations(rows, parts[0].position, fallbacks=fallbacks)
+    counts = [part.offsets.diff() for part in parts if part.offsets is not None]
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), *counts]).cumsum(0)
+    tokens = torch.cat([part.tokens for part in parts if part.tokens is not None])
+    return Activations(rows, parts[0].position, offsets, tokens, fallbacks)

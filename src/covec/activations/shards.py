@@ -7,13 +7,14 @@ goes on with the same alone. One process at a time has the folder in hand.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covec.errors import FileError
+from covec.errors import CovecError, FileError
 from covec.writing import whole_file
 
 LEDGER, _LOCK, _HIDDEN = "ledger.json", "lock", ".covec-"
@@ -59,6 +60,8 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     instead
         What else can be written to, in words, such as `another folder`.
 
+    A folder that the block made, and in which it finished nothing before a `CovecError`, is removed again.
+
     Raises
     ------
     FileError
@@ -66,6 +69,7 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     """
     from filelock import FileLock, Timeout
 
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
     lock = FileLock(folder / _LOCK, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,16 +79,31 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     except OSError as error:
         raise FileError(f"cannot write {folder}: {error.strerror or error}; choose another place") from error
     try:
-        if not (folder / LEDGER).exists():
-            if other := sorted(file.name for file in folder.iterdir() if not file.name.startswith((_LOCK, _HIDDEN))):
-                raise FileError(f"{folder} holds other files, such as {other[0]}, and no ledger: write to {instead}")
-            write_ledger(folder, made_of)
-        known = read_ledger(folder)
-        if changed := [name for name, value in made_of.items() if known.get(name) != value]:
-            raise FileError(f"the {changed[0]} changed since {folder} was begun: delete it, or write to {instead}")
+        _agree(folder, made_of, instead)
         yield
+    except CovecError:
+        if missing and not _others(folder):
+            shutil.rmtree(missing[-1])
+        raise
     finally:
         lock.release()
+
+
+def _agree(folder: Path, made_of: Mapping[str, Any], instead: str) -> None:
+    """See that the folder was begun from `made_of`, or begin it."""
+    if not (folder / LEDGER).exists():
+        if other := _others(folder):
+            raise FileError(f"{folder} holds other files, such as {other[0]}, and no ledger: write to {instead}")
+        write_ledger(folder, made_of)
+    known = read_ledger(folder)
+    if changed := [name for name, value in made_of.items() if known.get(name) != value]:
+        raise FileError(f"the {changed[0]} changed since {folder} was begun: delete it, or write to {instead}")
+
+
+def _others(folder: Path) -> list[str]:
+    """Names of what is in the folder beside the ledger, the lock and drafts."""
+    names = sorted(file.name for file in folder.iterdir())
+    return [name for name in names if name not in (LEDGER, _LOCK) and not name.startswith(_HIDDEN)]
 
 
 def read_ledger(folder: Path) -> dict[str, Any]:
@@ -97,8 +116,13 @@ def read_ledger(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         known = None
     if not isinstance(known, dict):
-        raise FileError(f"{path} is damaged: delete {folder} and begin anew")
+        raise damaged(folder)
     return known
+
+
+def damaged(folder: Path) -> FileError:
+    """The error that says that a folder's ledger is."""
+    return FileError(f"{folder / LEDGER} is damaged: delete {folder} and begin anew")
 
 
 def write_ledger(folder: Path, ledger: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from covec.detect._scores import Readers, Vectors, listed
 from covec.errors import ExamplesError, FileError
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.text import TextModel
-from covec.models.tokens import Input, TokenTable
+from covec.models.tokens import Input
 from covec.progress import Progress, silent
 from covec.writing import whole_file
 
@@ -89,7 +89,9 @@ def detect_file(
         with progress(f"reading {total} texts", total) as bar:
             bar.advance(done)
             for some in _chunks(iter(texts), done):
-                found = detect_tokens(model, chosen, readers, _tokenized(model, some, done), batch_tokens=batch_tokens)
+                found = detect_tokens(
+                    model, chosen, readers, model.tokenize(some, first=done), batch_tokens=batch_tokens
+                )
                 _write_shard(parts, found, done, len(some), len(chosen), keep_text)
                 done += len(some)
                 bar.advance(len(some))
@@ -97,13 +99,6 @@ def detect_file(
             fires = _join(parts, draft, keep_text)
     shutil.rmtree(parts)
     return Corpus(out, total, {vector.name: fires.get(vector.name, 0) for vector in chosen}, resumed)
-
-
-def _tokenized(model: TextModel, texts: Sequence[Input], first: int) -> TokenTable:
-    try:
-        return model.tokenize(texts)
-    except ExamplesError as error:
-        raise ExamplesError(f"in the part of the corpus that follows row {first}: {error}") from error
 
 
 def _chunks(texts: Iterator[Input], skip: int) -> Iterator[list[Input]]:
@@ -151,7 +146,7 @@ def _parts(out: Path, identity: dict[str, Any]) -> Iterator[Path]:
         with shards.in_hand(parts, identity, "another file"):
             yield parts
     except ExamplesError:  # once mended, the corpus is another one
-        shutil.rmtree((missing or [parts])[-1])
+        shutil.rmtree((missing or [parts])[-1], ignore_errors=True)
         raise
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from covec.errors import ModelError
+from covec.models.tokens import special_ids
 
 # What changes the function without changing the shape of any weight. Versions of transformers spell some in two ways.
 _SETTINGS = (
@@ -48,6 +49,12 @@ def fingerprint(module: nn.Module, tokenizer: Any) -> str:
     for part in (_architecture(module), _weights(module), _tokenizer(tokenizer)):
         digest.update(json.dumps(part, sort_keys=True).encode())
     return digest.hexdigest()[:32]
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """Digest of all that an input's tokens depend on, and which of them are content; chat templates are part of it."""
+    part = [_tokenizer(tokenizer), sorted(special_ids(tokenizer)), getattr(tokenizer, "chat_template", None)]
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def state(module: nn.Module, tokenizer: Any) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
@@ -142,7 +142,7 @@ class TextModel:
         }
 
     def tokenize(
-        self, inputs: Sequence[Input], *, spans: Sequence[Span | None] | None = None, **options: bool
+        self, inputs: Sequence[Input], *, spans: Sequence[Span | None] | None = None, **options: Any
     ) -> TokenTable:
         """Token ids, character offsets and layout of every input: see `covec.models.tokens.tokenize`."""
         return tokenize(self.tokenizer, inputs, spans=spans, context=self.context, **options)
@@ -150,6 +150,23 @@ class TextModel:
     def capture(self, inputs: Sequence[Input], sites: Any = "resid.*", position: Any = "last", **options: Any) -> Any:
         """Activations of `inputs` at `sites`: see `covec.activations.capture.capture`."""
         return registry.resolve("activations.capture")(self, inputs, sites, position, **options)
+
+    def moments(
+        self, inputs: Iterable[Input], sites: Any = "resid.*", position: Any = "content/none", **options: Any
+    ) -> Any:
+        """Moments of what a stream of `inputs` shows at `sites`: see `covec.activations.tally.moments`."""
+        return registry.resolve("activations.moments")(self, inputs, sites, position, **options)
+
+    def store(
+        self,
+        inputs: Iterable[Input],
+        folder: Any,
+        sites: Any = "resid.*",
+        position: Any = "content/none",
+        **options: Any,
+    ) -> Any:
+        """A store on disk of what `inputs` show at `sites`: see `covec.activations.store.write_store`."""
+        return registry.resolve("activations.store")(self, inputs, folder, sites, position, **options)
 
     def edit(self, *edits: Any, force: bool = False) -> AbstractContextManager[Any]:
         """A scope in which `edits` act on every pass of this model: see `covec.edits.scope.edit`."""

@@ -87,11 +87,13 @@ def tokenize(
     context: int | None = None,
     reply: bool = False,
     offsets: bool = True,
+    first: int = 0,
 ) -> TokenTable:
     """Tokenise texts exactly as `tokenizer(text)` does, and chats by the chat template with no token added.
 
     With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token. With
-    `offsets=False` the character offsets, which weigh most, are left out of the result.
+    `offsets=False` the character offsets, which weigh most, are left out of the result. `first` is the index of the
+    first input in what it is a part of; errors count from there.
 
     Raises
     ------
@@ -99,19 +101,19 @@ def tokenize(
         Where an input is empty, of another type, or longer than `context` tokens.
     """
     texts, chats = [], []
-    for index, given in enumerate(inputs):
+    for index, given in enumerate(inputs, first + 1):
         if not isinstance(given, str) and not _is_chat(given):
-            raise ExamplesError(f"input {index + 1} is {type(given).__name__}: give a string or a list of messages")
+            raise ExamplesError(f"input {index} is {type(given).__name__}: give a string or a list of messages")
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
     special = special_ids(tokenizer)
     found = TokenTable()
     for index, (text, (ids, places)) in enumerate(zip(texts, _encode(tokenizer, texts, chats), strict=True)):
         if not ids:
-            raise ExamplesError(f"input {index + 1} is empty: it has no token to read")
+            raise ExamplesError(f"input {first + index + 1} is empty: it has no token to read")
         if context is not None and len(ids) > context:
             raise ExamplesError(
-                f"input {index + 1} has {len(ids)} tokens, the model reads {context}: shorten or split it"
+                f"input {first + index + 1} has {len(ids)} tokens, the model reads {context}: shorten or split it"
             )
         given = inputs[index]
         prompt, answer = len(ids), None

@@ -1,0 +1,45 @@
+"""What kept activations depend on, by the words that an error names it with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from covec.activations.stream import Labels
+from covec.errors import ModelError
+from covec.models.fingerprint import fingerprint, tokenizer_fingerprint
+from covec.models.plan import edits_in_force
+from covec.models.positions import Position
+from covec.models.sites import Site
+from covec.models.text import TextModel
+
+
+def identity(
+    model: TextModel, sites: Sequence[Site], position: Position, labels: Labels | None, **kept: Any
+) -> dict[str, Any]:
+    """The ledger of what `model` shows at `sites` and `position`; `kept` says what of it is kept, and how.
+
+    Raises
+    ------
+    ModelError
+        Edits are in force, with which the model shows something else.
+    """
+    if edits_in_force(model.module):
+        raise ModelError("edits are in force, and what is kept is the model's own: leave the edit's scope first")
+    sets = labels if isinstance(labels, Mapping) else () if labels is None else ("",)
+    return {
+        **identity_of(model),
+        "position": str(position),
+        "sites": [str(site) for site in sites],
+        "label sets": list(sets),
+        **kept,
+    }
+
+
+def identity_of(model: TextModel) -> dict[str, Any]:
+    """The part of a ledger that tells which model it is; weights are read now, whatever was known of them before."""
+    return {
+        "tokenizer": tokenizer_fingerprint(model.tokenizer),
+        "model": fingerprint(model.module, model.tokenizer),
+        "model's dtype": str(model.dtype).removeprefix("torch."),
+    }

@@ -1,0 +1,78 @@
+"""Sheets: safetensors files with one JSON document, every tensor of which is checked before it is used."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from covec.errors import FileError
+from covec.writing import whole_file
+
+ENDING = ".safetensors"
+_KEY = "covec"  # one entry: safetensors writes several in an order that changes from run to run
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+    """Write a sheet, whole or not at all; the same content always makes the same bytes."""
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    checks = {name: _checksum(tensor) for name, tensor in whole.items()}
+    with whole_file(path) as draft:
+        safetensors.torch.save_file(whole, draft, {_KEY: json.dumps({**document, "checks": checks})})
+
+
+class Sheet:
+    """A sheet that is read: its document now, its tensors through the memory map when they are asked for.
+
+    Raises
+    ------
+    FileError
+        The file is no whole sheet, or a tensor is not what was written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.document: dict[str, Any] = json.loads(self._open().metadata()[_KEY])
+            self._checks: dict[str, int] = dict(self.document["checks"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise self.damaged() from error
+        self._checked: set[str] = set()
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of that name, a view of the file; checked when it is first read."""
+        try:
+            tensor: Tensor = self._open().get_tensor(name)
+            if name not in self._checked and _checksum(tensor) != self._checks[name]:
+                raise self.damaged()
+        except (LookupError, safetensors.SafetensorError) as error:
+            raise self.damaged() from error
+        self._checked.add(name)
+        return tensor
+
+    def tensors(self, prefix: str) -> dict[str, Tensor]:
+        """Copies of the tensors whose names begin with `prefix`, by what follows it."""
+        names = [name for name in self._checks if name.startswith(prefix)]
+        return {name.removeprefix(prefix): self.tensor(name).clone() for name in names}
+
+    def _open(self) -> Any:
+        """The file; opened anew each time, which takes less than it costs to keep thousands open."""
+        try:
+            return safetensors.safe_open(self.path, "pt")
+        except (OSError, safetensors.SafetensorError) as error:
+            raise self.damaged() from error
+
+    def damaged(self) -> FileError:
+        """The error that says so."""
+        return FileError(f"{self.path} is damaged: delete it with all that was written after it, and capture again")
+
+
+def _checksum(tensor: Tensor) -> int:
+    return zlib.crc32(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
