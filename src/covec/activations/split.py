@@ -18,7 +18,7 @@ from covec.activations.capture import forward, read
 from covec.errors import ModelError
 from covec.models.batching import Batch
 from covec.models.sites import Site
-from covec.models.taps import hook, uncompiled, with_hidden
+from covec.models.taps import hidden_of, hook, uncompiled, with_hidden
 from covec.models.text import TextModel
 
 Visit = Callable[[Tensor], Tensor]
@@ -88,7 +88,7 @@ class Split:
             raise ModelError("encode a batch first: how the blocks hand on their stream is learned there")
 
         def idle(*args: Any, **kwargs: Any) -> Any:
-            return with_hidden(self._container, args[0] if args else kwargs["hidden_states"])
+            return with_hidden(self._container, hidden_of(args[0] if args else kwargs["hidden_states"]))
 
         with ExitStack() as scope:
             for block in self.model.anatomy.blocks[: self.top + 1]:

@@ -29,11 +29,11 @@ def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if args:
-                changed = visit(args[0])
-                return None if changed is None else ((changed, *args[1:]), kwargs)
+                changed = visit(hidden_of(args[0]))
+                return None if changed is None else ((with_hidden(args[0], changed), *args[1:]), kwargs)
             name = _input_name(kwargs)
-            changed = visit(kwargs[name])
-            return None if changed is None else (args, {**kwargs, name: changed})
+            changed = visit(hidden_of(kwargs[name]))
+            return None if changed is None else (args, {**kwargs, name: with_hidden(kwargs[name], changed)})
 
         return module.register_forward_pre_hook(before, with_kwargs=True)
 
