@@ -44,6 +44,14 @@ def test_what_is_saved_is_read_to_the_bit(tmp_path, several):
     assert path.read_bytes() == before
 
 
+def test_vectors_and_sites_may_share_a_part(tmp_path):
+    shared = part()
+    one = ConceptVector("one", {"resid.1": shared, "resid.2": shared})
+    bank = Bank([one, dataclasses.replace(one, name="two")])
+    bank.save(tmp_path / "shared.safetensors")
+    assert load_bank(tmp_path / "shared.safetensors") == bank
+
+
 def test_a_fresh_process_scores_the_same_bits(tmp_path):
     vector = direction(width=64, figures={"auroc": Figure(1 / 3, 0.1, 0.9, 0.5, 7, "delong")}, threshold=0.1)
     vector.save(tmp_path / "v.safetensors")

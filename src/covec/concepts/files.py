@@ -68,7 +68,7 @@ def read(path: str | Path) -> tuple[list[ConceptVector], dict[str, Any]]:
 
 def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -> bytes:
     tensors = {
-        f"{index}/{site}/{name}": tensor
+        f"{index}/{site}/{name}": tensor.clone()  # safetensors refuses memory that vectors or sites share
         for index, vector in enumerate(vectors)
         for site, part in vector.parts.items()
         for name, tensor in part.tensors().items()
