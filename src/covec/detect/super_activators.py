@@ -7,7 +7,8 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from covec.detect._aggregator import Aggregator, ranges
+from covec.detect._aggregator import Aggregator, labelled, ranges
+from covec.errors import CovecError
 from covec.registry import method
 from covec.statistics.auroc import f1
 
@@ -48,9 +49,10 @@ class SuperActivators(Aggregator):
         inside: Bool[np.ndarray, "tokens"] | None = None,
     ) -> Self:
         """Choose delta and with it the threshold."""
-        values, bounds = ranges(scores, offsets)
-        positive = np.repeat(np.asarray(labels, dtype=bool), np.diff(bounds))
-        shown = values[positive if inside is None else positive & np.asarray(inside, dtype=bool)]
+        values, bounds, labels, marks = labelled(scores, offsets, labels, inside)
+        shown = values[np.repeat(labels, np.diff(bounds)) & marks]
+        if not len(shown):
+            raise CovecError("no token of the texts that have the concept is marked: mark some, or give no marks")
         # A token that reaches the quantile is in the tail; texts have the concept above the threshold.
         thresholds = np.nextafter(np.quantile(shown, 1 - np.array(self.DELTAS)), -np.inf)
         highest = self.aggregate(values, bounds)
