@@ -42,7 +42,7 @@ _RAISED = (CovecError, RuntimeError, ValueError, TypeError, LookupError, Attribu
 
 
 @dataclass(frozen=True)
-class Check:
+class Finding:
     """One law on one model: whether it holds, and in one line what was measured against which limit."""
 
     name: str
@@ -61,7 +61,7 @@ class Diagnosis:
     model: str
     dtype: str
     device: str
-    checks: tuple[Check, ...]
+    checks: tuple[Finding, ...]
     seconds: float
 
     @property
@@ -69,7 +69,7 @@ class Diagnosis:
         """Whether every law holds."""
         return all(check.passed for check in self.checks)
 
-    def __getitem__(self, name: str) -> Check:
+    def __getitem__(self, name: str) -> Finding:
         return {check.name: check for check in self.checks}[name]
 
     def to_json(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def doctor(model: TextModel, *, progress: Progress = silent) -> Diagnosis:
     found = []
     with progress(f"examining {model.name}", len(CHECKS)) as bar:
         for name, examine in CHECKS.items():
-            found.append(Check(name, *_outcome(examine, patient)))
+            found.append(Finding(name, *_outcome(examine, patient)))
             bar.advance()
     dtype = str(model.dtype).removeprefix("torch.")
     return Diagnosis(model.name, dtype, str(model.device), tuple(found), time.perf_counter() - begun)

@@ -17,11 +17,12 @@ from covec.models.sites import Site
 
 _EVEN = 1000.0  # a temperature at which all tokens are nearly as likely: noise decides, and no rounding
 _NEW = 4  # tokens
+_FEW = (1, 2, 3)  # texts of unequal length
 
 
 def noop(patient: Patient) -> str:
     """A scope without edits, and one that adds nothing, change no bit; a capture has the bits of a plain call."""
-    ids, mask = patient.padded(range(len(patient.ids)), left=False)
+    ids, mask = patient.padded(_FEW, left=False)
     plain = patient.logits(ids, mask)
     nothing = Add(site=Site("resid", patient.middle), position=Position("all"), shift=torch.zeros(len(patient.shift)))
     with edit(patient.model):
@@ -29,7 +30,7 @@ def noop(patient: Patient) -> str:
     with edit(patient.model, nothing):
         _same("under Add(0)", patient.logits(ids, mask), plain)
     _same("after the scopes", patient.logits(ids, mask), plain)
-    for found, true in zip(capture(patient, 1), patient.alone, strict=True):
+    for found, true in zip(capture(patient, 1, _FEW), [patient.alone[row] for row in _FEW], strict=True):
         for name, rows in found.items():
             _same(f"captured after {name}", rows, true[name], of="activations")
     return f"{plain.numel()} logits and the captured rows are those of a plain call, bit for bit"
@@ -37,15 +38,15 @@ def noop(patient: Patient) -> str:
 
 def determinism(patient: Patient) -> str:
     """Calls, captures and sampled texts come out the same twice; a text depends on no neighbour but on its seed."""
-    ids, mask = patient.padded(range(len(patient.ids)), left=False)
+    ids, mask = patient.padded(_FEW, left=False)
     _same("of a second call", patient.logits(ids, mask), patient.logits(ids, mask))
-    for first, second in zip(capture(patient, 64), capture(patient, 64), strict=True):
+    for first, second in zip(capture(patient, 64, _FEW), capture(patient, 64, _FEW), strict=True):
         for name, rows in first.items():
             _same(f"captured again after {name}", rows, second[name], of="activations")
     told = "a second call and a second capture are bit-identical"
-    if not patient.model.causal:
-        return f"{told}; an encoder samples no text"
-    texts = patient.texts[:3]
+    if not patient.model.generates:
+        return f"{told}; the model writes no text to sample"
+    texts = [patient.texts[row] for row in _FEW]
     sampled = _sample(patient, texts)
     if _sample(patient, texts[::-2]) != sampled[::-2]:
         raise Failed("a text sampled again with one seed, beside other neighbours, is another")
@@ -62,7 +63,7 @@ def restore_after_error(patient: Patient) -> str:
         "a call under an edit": lambda: patient.logits(ids),
         "a capture under an edit": lambda: model.capture(patient.texts[:2], "resid.*"),
     }
-    if model.causal:
+    if model.generates:
         ways["a generation under an edit"] = lambda: model.generate(patient.texts[:2], max_new_tokens=2)
     before, plain = _belongings(patient.module), patient.logits(ids)
     _interrupt(patient, "a scope", lambda: None, shift, at=None)
@@ -71,9 +72,7 @@ def restore_after_error(patient: Patient) -> str:
         if left := _belongings(patient.module) - before:
             raise Failed(f"an error within {name} leaves behind: {', '.join(sorted(left))[:200]}")
         _same(f"after an error within {name}", patient.logits(ids), plain)
-    return (
-        f"errors within a scope, {', '.join(ways)}: each came out as it was, no hook is left, logits are bit-identical"
-    )
+    return f"each of {1 + len(ways)} errors came out as it was; no hook is left, logits are bit-identical"
 
 
 class _Interruption(Exception):

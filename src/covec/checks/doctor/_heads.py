@@ -17,18 +17,17 @@ def head_rebuild(patient: Patient) -> str:
     depths = [depth for depth in patient.depths if _heads(patient, "head", depth)]
     if not depths:
         raise DoesNotApply("no block in which heads can be told apart")
-    for depth in depths:
-        _rebuild(patient, depth)
+    worst = max(_rebuild(patient, depth) for depth in depths)
     groups = max(_silenced(patient, depth) for depth in depths)
     count = len(_heads(patient, "head", depths[0]))
-    told = f"{count} heads side by side are what the output projection takes, and make attn.k ({patient.allowed})"
+    told = f"{count} heads make attn.k, to {worst:.1e} ({patient.allowed})"
     if not groups:
-        return f"{told}; keys and values stand in a fused projection and have no sites"
-    return f"{told}; each of {groups} value heads feeds its {count // groups} query heads and no other"
+        return f"{told}; values, in a fused projection, have no sites"
+    return f"{told}; each of {groups} value heads feeds its own {count // groups} alone"
 
 
-def _rebuild(patient: Patient, depth: int) -> None:
-    """Compare the heads of one block with a plain hook's, and what the output projection makes of them with attn.k."""
+def _rebuild(patient: Patient, depth: int) -> float:
+    """How far the heads of one block are from what a plain hook sees, or attn.k from what is made of them."""
     heads, attention = _counted(patient, depth), Site("attn", depth)
     projection, tap = patient.model.anatomy.tap(heads[0]).module, patient.model.anatomy.tap(attention)
     if all(part is not projection for part in patient.blocks[depth].modules()):
@@ -37,14 +36,14 @@ def _rebuild(patient: Patient, depth: int) -> None:
     rebuilt = torch.cat([found[site] for site in heads], 1)
     with listening({"taken": projection}, "in") as heard:
         patient.logits(torch.tensor([patient.ids[2]]))
-    patient.near(f"heads of block {depth} and what the output projection takes", rebuilt, heard["taken"][0][0])
+    far = patient.near(f"heads of block {depth} and what the output projection takes", rebuilt, heard["taken"][0][0])
     weight = next(projection.parameters())
     with torch.no_grad():
         made = projection(rebuilt.to(weight.device, weight.dtype))
         if all(part is not projection for part in tap.module.modules()):  # a norm of what attention gives
             made = tap.module(made)
     made = made.float().cpu() * tap.scale
-    patient.near(f"what the output projection makes of the heads and {attention}", made, found[attention])
+    return max(far, patient.near(f"the output projection of the heads and {attention}", made, found[attention]))
 
 
 def _heads(patient: Patient, kind: str, depth: int) -> list[Site]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from covec.checks.doctor._patient import DoesNotApply, Failed, Patient, Rows, listening
@@ -13,8 +15,8 @@ from covec.models.sites import Site
 
 def padding_left(patient: Patient) -> str:
     """A row padded on the left, as in generation, shows what it shows alone, and edits find their tokens there."""
-    if not patient.model.causal:
-        raise DoesNotApply("an encoder writes no text, and covec pads its inputs on the right")
+    if not patient.model.generates:
+        raise DoesNotApply("the model writes no text, and only there does covec pad on the left")
     plain = patient.agree("rows padded on the left and alone", _padded(patient, left=True), patient.alone)
     _edits_land(patient, left=True)
     return f"{_told(patient)}: {plain:.1e} from the row alone ({patient.allowed}); edits land on their tokens"
@@ -25,10 +27,8 @@ def padding_right(patient: Patient) -> str:
     plain = patient.agree("rows padded on the right and alone", _padded(patient, left=False), patient.alone)
     captured = patient.agree("captured rows and plain ones", capture(patient, 1 << 20), patient.alone)
     _edits_land(patient, left=False)
-    return (
-        f"{_told(patient)}: {plain:.1e} from the row alone, captured {captured:.1e} ({patient.allowed}); "
-        "edits land on their tokens"
-    )
+    told = f"{_told(patient)}: {plain:.1e} from the row alone, captured {captured:.1e} ({patient.allowed})"
+    return f"{told}; edits land on their tokens"
 
 
 def batch(patient: Patient) -> str:
@@ -48,8 +48,8 @@ def batch(patient: Patient) -> str:
     return f"1, 3 and 8 texts at a time, and reordered: {max(worst):.1e} from the row alone ({patient.allowed})"
 
 
-def capture(patient: Patient, budget: int, order: list[int] | None = None) -> list[Rows]:
-    """What covec captures of every token of the texts, named as a plain call names it."""
+def capture(patient: Patient, budget: int, order: Sequence[int] | None = None) -> list[Rows]:
+    """What covec captures of every token of the texts (all, or those in `order`), named as a plain call names it."""
     rows = range(len(patient.texts)) if order is None else order
     found = patient.model.capture(
         [patient.texts[row] for row in rows],

@@ -18,31 +18,33 @@ def site_meaning(patient: Patient) -> str:
         raise Failed(f"covec finds {patient.model.blocks} blocks, the configuration has {len(patient.blocks)}")
     sites = [site for site in patient.model.sites if site.kind in ("embed", "resid", "final", *_SUBLAYERS)]
     found = patient.model.capture([patient.texts[2]], sites, "all/none")
-    states = _hidden_states(patient)
+    entering, states = _hidden_states(patient)
+    patient.near("embed and what block 0 takes", found[Site("embed")], entering)
     for depth in patient.depths:
         site = Site("resid", depth)
         patient.near(f"{site} and what block {depth} gives", found[site], patient.alone[2][f"block {depth}"])
-    for depth in range(-1, last):
-        site = Site("resid", depth) if depth >= 0 else Site("embed")
-        patient.near(f"{site} and hidden_states[{depth + 1}]", found[site], states[depth + 1])
-    told = f"resid.k is the output of block k and hidden_states[k+1], k 0 to {last}"
+    begin = 1 if distance(states[0], entering) <= patient.limit else 0  # some families leave out what block 0 takes
+    for depth in range(last):
+        name = f"hidden_states[{depth + begin}]"
+        patient.near(f"resid.{depth} and {name}", found[Site("resid", depth)], states[depth + begin])
+    told = f"resid.0 to resid.{last} are the blocks' outputs"
     if Site("final") in found.rows:
         patient.near("final and hidden_states[-1]", found[Site("final")], states[-1])
         if distance(found[Site("resid", last)], states[-1]) <= patient.limit:
             raise Failed(f"resid.{last} is hidden_states[-1], which is after the final norm")
-        told += " (the last before the final norm)"
-    return f"{told}; {_sums(patient, found.rows)}; limit {patient.limit:.0e} of the row's largest entry"
+        told += ", before the final norm"
+    return f"{told}; {_sums(patient, found.rows)} ({patient.allowed})"
 
 
-def _hidden_states(patient: Patient) -> list[Tensor]:
-    """What transformers itself calls the hidden states of the third text, each [tokens, d]."""
+def _hidden_states(patient: Patient) -> tuple[Tensor, list[Tensor]]:
+    """What block 0 takes of the third text, and what transformers itself calls its hidden states, each [tokens, d]."""
     ids = torch.tensor([patient.ids[2]], device=patient.model.device)
-    with torch.no_grad():
+    with torch.no_grad(), listening({"block 0": patient.blocks[0]}, "in") as heard:
         output = patient.module(input_ids=ids, output_hidden_states=True)
     states = getattr(output, "hidden_states", None)
     if states is None:
         raise DoesNotApply(f"{type(patient.module).__name__} gives no hidden_states to compare with")
-    return [first_tensor(state)[0].float().cpu() for state in states]
+    return heard["block 0"][0][0], [first_tensor(state)[0].float().cpu() for state in states]
 
 
 def _sums(patient: Patient, rows: dict[Site, Tensor]) -> str:
@@ -50,15 +52,15 @@ def _sums(patient: Patient, rows: dict[Site, Tensor]) -> str:
     found = {depth: _sublayers(depth, rows) for depth in range(len(patient.blocks))}
     found = {depth: parts for depth, parts in found.items() if parts}
     if not found:
-        return "no block whose sublayers are all sites"
+        return "no block has sites for all its sublayers"
     if _norms_the_stream(patient, next(iter(found))):
-        return "the blocks norm the stream after they add to it, so that it is no sum of what sublayers give"
+        return "they norm the stream after they add to it, so it is no sum"
     worst = 0.0
     for depth, parts in found.items():
         before = rows[Site("resid", depth - 1) if depth else Site("embed")]
         what = f"resid.{depth} and the stream before it plus {' + '.join(map(str, parts))}"
         worst = max(worst, patient.near(what, before + sum(rows[part] for part in parts), rows[Site("resid", depth)]))
-    return f"resid.k - resid.(k-1) is what the sublayers give, in {len(found)} blocks, to {worst:.1e}"
+    return f"{len(found)} of them grow by what their sublayers give, to {worst:.1e}"
 
 
 def _sublayers(depth: int, rows: dict[Site, Tensor]) -> list[Site]:
