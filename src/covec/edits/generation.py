@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from traceback import walk_tb
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from covec.edits.scope import check, flatten, hooks
-from covec.errors import CovecError, ExamplesError, ModelError
+from covec.errors import ExamplesError, ModelError
 from covec.models.batching import pack, pad
 from covec.models.plan import Plan, edits_in_force, planned
 from covec.models.text import TextModel
@@ -129,13 +130,17 @@ def _write(
             ids = model.module.generate(  # type: ignore[operator]
                 input_ids=batch.ids, attention_mask=mask, max_new_tokens=new, pad_token_id=model.pad_id, **settings
             )
-    except CovecError:
-        raise
     except (ValueError, TypeError) as error:
-        if "model_kwargs" in str(error) or "keyword" in str(error):
-            raise ModelError(f"this model's generate refuses an option: {str(error).splitlines()[0]}") from error
-        raise
+        if not _complains_of_options(error):
+            raise
+        raise ModelError(f"this model's generate refuses an option: {str(error).splitlines()[0]}") from error
     return list(model.tokenizer.batch_decode(ids[:, batch.ids.shape[1] :], skip_special_tokens=True))
+
+
+def _complains_of_options(error: BaseException) -> bool:
+    """Whether transformers' generation itself raised `error`, and neither the network nor code of the user's own."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("transformers.generation")
 
 
 class _Sampler:

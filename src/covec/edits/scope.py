@@ -16,7 +16,7 @@ from covec.edits.algebra import Add, Edit, Gate
 from covec.edits.calls import follow
 from covec.errors import ModelError
 from covec.models.anatomy import Tap
-from covec.models.plan import Pass, Plan, current_pass, stacked
+from covec.models.plan import Pass, Plan, current_pass, set_pass, stacked
 from covec.models.sites import Site
 from covec.models.taps import by_token, hook
 from covec.models.text import TextModel
@@ -104,9 +104,11 @@ def hooks(model: TextModel, edits: Sequence[Edit]) -> Iterator[None]:
             if key not in mine:
                 mine[key] = _Counted(_install(model, key))
             mine[key].uses += 1
+    before = current_pass()
     try:
         yield
     finally:
+        set_pass(before)  # an interrupt goes past the hook that ends a pass
         with _lock:
             for key in keys:
                 mine[key].uses -= 1
