@@ -71,14 +71,14 @@ vector = covec.load_vector('vectors.safetensors', {name!r})
 
 model.detect(vector, [{prompt!r}])  # scores, token by token
 
-with model.edit(vector.add(1.5)):  # negative strengths: less of it
+with model.edit(vector.add(3)):  # negative strengths: less of it
     print(model.generate({prompt!r}, max_new_tokens=40))
 
 with model.edit(vector.ablate()):  # without it
     print(model.generate({prompt!r}, max_new_tokens=40))"""
     name, model, prompt = shlex.quote(name), shlex.quote(model), shlex.quote(prompt)
     shell = f"""covec detect vectors.safetensors --model {model} --text {prompt}
-covec steer vectors.safetensors --model {model} --concept {name} --prompt {prompt} --strength 0 --strength 1.5
+covec steer vectors.safetensors --model {model} --concept {name} --prompt {prompt} --strength 0 --strength 3
 covec export vectors.safetensors --concept {name} --format gguf --out vector.gguf"""
     return [("Python", python), ("Shell", shell)]
 
