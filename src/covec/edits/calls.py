@@ -49,7 +49,7 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     ids = args[0] if args else kwargs.get("input_ids")
     shown = kwargs["inputs_embeds"] if ids is None else ids
     cache = _cache_of(kwargs)
-    start = 0 if cache is None else _tokens_in(cache)
+    start = 0 if cache is None else _tokens_in(cache, kwargs)
     plan = current_plan()
     if plan is None and (edits := edits_in_force(model.module)):
         plan = _plan_behind(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
@@ -142,10 +142,14 @@ def _instead(owner: nn.Module, name: str, replacement: Any) -> Callable[[], None
     return lambda: setattr(owner, name, old) if had else delattr(owner, name)
 
 
-def _tokens_in(cache: Any) -> int:
-    """How many tokens a cache has seen; a recurrent state does not count them, so what filled it is looked up."""
+def _tokens_in(cache: Any, named: Mapping[str, Any]) -> int:
+    """How many tokens a cache has seen; a recurrent state does not count them, so what filled it is looked up.
+
+    Older versions of transformers say it with the call, and have static caches that miss padding whose keys are zero.
+    """
     try:
-        return int(cache.get_seq_length())
+        counted, said = cache.get_seq_length(), named.get("cache_position")
+        return int(counted if said is None else said[0])
     except (AttributeError, ValueError):
         filled = _by_cache.get(cache)
         begun = getattr(cache, "has_previous_state", bool)()  # by someone else

@@ -225,7 +225,10 @@ def _tokenizer(name: str, given: Any, trust: bool, progress: Progress) -> Any:
 
     folder = given if isinstance(given, Path) else _folder(given, progress)
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust, local_files_only=True)
+        if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # made up: there is no file of it
+            raise ValueError("it holds special tokens alone")
+        return tokenizer
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         raise ModelError(
             f"{name} has no tokenizer that can be read ({_first_line(error)}): give one, covec.load(..., tokenizer=...)"
