@@ -49,11 +49,14 @@ class Moments:
         """Take in `rows`; `labels` is the label set called `""`, `sets` further ones, `targets` continuous ones."""
         if rows.ndim != 2 or rows.shape[1] != self.d:
             raise ExamplesError(f"rows of shape {tuple(rows.shape)} do not fit moments of width {self.d}")
-        self._total.add(rows)
-        for name, values in {**({"": labels} if labels is not None else {}), **(sets or {})}.items():
-            values = np.asarray(values)
+        rows = rows.detach()
+        named = {**({"": labels} if labels is not None else {}), **(sets or {})}
+        columns = {name: np.asarray(values) for name, values in named.items()}
+        for values in columns.values():
             if len(values) != len(rows):
                 raise ExamplesError(f"{len(values)} labels for {len(rows)} rows")
+        self._total.add(rows)
+        for name, values in columns.items():
             for label in np.unique(values):
                 cell = self._cells.setdefault((name, label.item()), _Cell(self.d, self.per_label))
                 cell.add(rows[torch.from_numpy(values == label).to(rows.device)])

@@ -186,7 +186,7 @@ def _sublayers(block: nn.Module) -> dict[str, list[nn.Module]]:
         if isinstance(child, nn.ModuleList):
             for kind, inner in _sublayers(child).items():
                 found.setdefault(kind, []).extend(inner)
-        elif any(weight.ndim > 1 for weight in child.parameters()):
+        elif any(_linears(child)) or any(weight.ndim > 1 for weight in child.parameters()):  # bytes may be buffers
             words = (name, type(child).__name__)
             kinds = (kind for word in words for kind, pattern in _KINDS.items() if pattern.search(word))
             found.setdefault(next(kinds, ""), []).append(child)
