@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import struct
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -86,13 +87,15 @@ def edit(node, chance, times=1):
             holder = holder[step]
         match chance.randrange(6):
             case 0 | 1:
-                holder[key] = chance.choice(ODD)
+                holder[key] = deepcopy(chance.choice(ODD))
             case 2:
                 del holder[key]
             case 3 if isinstance(holder, dict):
-                holder[chance.choice(["x", "", "metadata", "seed", "kind", "parts", "0/resid.1/write"])] = holder[key]
+                holder[chance.choice(["x", "", "metadata", "seed", "kind", "parts", "0/resid.1/write"])] = deepcopy(
+                    holder[key]
+                )
             case 4 if isinstance(holder, list):
-                holder.insert(chance.randrange(len(holder) + 1), chance.choice([holder[key], *ODD[:9]]))
+                holder.insert(chance.randrange(len(holder) + 1), deepcopy(chance.choice([holder[key], *ODD])))
             case _:
                 other = chance.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
                 holder[key], holder[other] = holder[other], holder[key]
