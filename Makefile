@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 TEST_STAMP := .venv/.installed-test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check format claims docs clean
+.PHONY: help setup setup-test demo test test-oldest test-newest check format claims docs clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,13 @@ test: setup-test ## all checks and tests
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
 
+test-oldest: .venv-oldest/.installed ## the tests with the lowest supported versions (6 GB in .venv-oldest; Python 3.11)
+	.venv-oldest/bin/python -m pytest -n 2
+
+test-newest: | .venv-newest/bin/python ## the tests with the newest releases there are (6 GB in .venv-newest)
+	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
+	.venv-newest/bin/python -m pytest -n 2
+
 check: test ## the same as test
 
 format: setup-test ## format the code
@@ -39,12 +46,12 @@ docs: setup ## write the generated pages again
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
 
 clean: ## remove .venv, caches and outputs
-	rm -rf .venv covec-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* covec-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/bin/python:
+%/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "covec needs Python 3.11 or newer; say which with: make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $*
 
 $(STAMP): pyproject.toml constraints.txt | .venv/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable .
@@ -52,4 +59,8 @@ $(STAMP): pyproject.toml constraints.txt | .venv/bin/python
 
 $(TEST_STAMP): $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+.venv-oldest/.installed: pyproject.toml constraints-oldest.txt | .venv-oldest/bin/python
+	.venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[test]'
 	@touch $@
