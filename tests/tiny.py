@@ -6,6 +6,7 @@ GPT-2 has no padding token and learned positions, GPT-NeoX adds attention and ML
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -61,14 +62,19 @@ def tiny_model(family: str, seed: int = 0, bos: Bos = "usual") -> tuple[PreTrain
     if family == "gpt2":
         tokenizer.pad_token = None
         tokens["pad_token_id"] = None
+    return randomised(lambda: _build(family, tokens), seed), tokenizer
+
+
+def randomised(build: Callable[[], PreTrainedModel], seed: int = 0) -> PreTrainedModel:
+    """What `build` makes, in evaluation mode, with random biases and norm weights; the same seed, the same bits."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _build(family, tokens)
+        module = build()
         with torch.no_grad():
             for parameter in module.parameters():
                 if parameter.ndim == 1:
                     parameter += 0.1 * torch.randn_like(parameter)
-    return module.eval(), tokenizer
+    return module.eval()
 
 
 def tiny_tokenizer(bos: Literal["none", "zero", "one"] = "none") -> PreTrainedTokenizerFast:

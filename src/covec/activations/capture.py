@@ -18,12 +18,13 @@ from torch import Tensor
 
 from covec.activations.rows import Activations
 from covec.errors import BudgetError, ModelError
+from covec.models.anatomy import Tap
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
 from covec.models.hardware import hand_back_freed_memory
 from covec.models.plan import Plan, edits_in_force, planned
 from covec.models.positions import Layout, Position, is_bare, mask, warn_of_bare
 from covec.models.sites import Site
-from covec.models.taps import hook, uncompiled
+from covec.models.taps import by_token, hook, uncompiled
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Span, Tokenized
 from covec.progress import Progress, silent
@@ -245,7 +246,7 @@ def _run(
     """One batch; where memory runs out it is halved, down to single rows."""
     batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
     try:
-        with read(model, sites, lambda site, hidden: visit(site, hidden, batch)):
+        with read(model, sites, lambda site, hidden: visit(site, by_token(hidden, batch.ids.shape, site), batch)):
             forward(model, batch)
         return
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -273,18 +274,18 @@ def _out_of_memory(error: BaseException) -> bool:
 def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
     """Within the block, a forward pass on this thread calls `visit(site, hidden)` at every site once, then stops."""
     thread = threading.get_ident()
-    by_end: dict[tuple[Any, str], list[tuple[Site, slice | None]]] = {}
+    by_end: dict[tuple[Any, str], list[tuple[Site, Tap]]] = {}
     for site in sites:
         tap = model.anatomy.tap(site)
-        by_end.setdefault((tap.module, tap.end), []).append((site, tap.columns))
+        by_end.setdefault((tap.module, tap.end), []).append((site, tap))
     pending = set(by_end)
 
     def visitor(key: tuple[Any, str]) -> Any:
         def see(hidden: Tensor) -> None:
             if key not in pending or threading.get_ident() != thread:
                 return
-            for site, columns in by_end[key]:
-                visit(site, hidden if columns is None else hidden[..., columns])
+            for site, tap in by_end[key]:
+                visit(site, tap.read(hidden))
             pending.discard(key)
             if not pending:
                 raise _Done

@@ -18,7 +18,7 @@ from covec.activations.capture import forward, read
 from covec.errors import ModelError
 from covec.models.batching import Batch
 from covec.models.sites import Site
-from covec.models.taps import hidden_of, hook, uncompiled, with_hidden
+from covec.models.taps import by_token, hidden_of, hook, uncompiled, with_hidden
 from covec.models.text import TextModel
 
 Visit = Callable[[Tensor], Tensor]
@@ -59,9 +59,7 @@ class Split:
             if hidden is not None:
                 scope.enter_context(self._from(hidden))
             if visit is not None:
-                columns = self.tap.columns
-                seen = visit if columns is None else lambda whole: _in_columns(whole, columns, visit)
-                scope.callback(hook(self.tap.module, self.tap.end, seen).remove)
+                scope.callback(hook(self.tap.module, self.tap.end, self._at_site(visit, batch)).remove)
             return forward(self.model, batch)[0]
 
     def logits(self, hidden: Float[Tensor, "m d"]) -> Float[Tensor, "m vocabulary"]:
@@ -72,6 +70,15 @@ class Split:
         with uncompiled(), _replaced(body, lambda *_, **__: _Last(hidden[None])):
             ids = torch.zeros(1, len(hidden), dtype=torch.long, device=hidden.device)
             return self.model.module(input_ids=ids, use_cache=False).logits[0]
+
+    def _at_site(self, visit: Visit, batch: Batch) -> Visit:
+        """`visit` as a function of all that the site's module gives."""
+
+        def seen(given: Tensor) -> Tensor:
+            whole = by_token(given, batch.ids.shape, self.site)
+            return self.tap.write(whole, visit(self.tap.read(whole))).reshape(given.shape)
+
+        return seen
 
     @property
     def _last(self) -> nn.Module:
@@ -105,12 +112,6 @@ def _replaced(module: nn.Module, instead: Callable[..., Any]) -> Iterator[None]:
         yield
     finally:
         del module.forward
-
-
-def _in_columns(whole: Tensor, columns: slice, visit: Visit) -> Tensor:
-    changed = whole.clone()
-    changed[..., columns] = visit(whole[..., columns])
-    return changed
 
 
 class _Last(tuple[Tensor]):

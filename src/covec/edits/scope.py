@@ -40,7 +40,7 @@ def flatten(edits: Iterable[Any]) -> tuple[Edit, ...]:
         elif isinstance(edit, tuple | list):
             flat.extend(flatten(edit))
         else:
-            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(1.5))")
+            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(3))")
     return tuple(flat)
 
 
@@ -143,7 +143,7 @@ def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | Non
         now.plan.prepared[(key, hidden.device, hidden.dtype)] = steps
     if not steps:
         return None
-    shape, hidden = hidden.shape, by_token(hidden, now.rows, now.columns)
+    shape, hidden = hidden.shape, by_token(hidden, (now.rows, now.columns), f"an edited {type(key[0]).__name__}")
     for step in steps:
         hidden = step(hidden, now)
     return hidden.reshape(shape)
@@ -211,7 +211,7 @@ def _step(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
         keep = now.mask(item.position)
         keep = None if keep is None else keep.to(part.device)
         if item.gate is not None:
-            fires = now.notes[item.gate]
+            fires = now.notes[item.gate].to(part.device)  # a gate may stand on another one
             keep = fires if keep is None else keep & fires
         if rows is not None:
             mine = torch.tensor([rows[now.row(row)] for row in range(now.rows)], device=hidden.device)[:, None]

@@ -92,9 +92,8 @@ def dissect(module: nn.Module, config: object) -> Anatomy:
     ModelError
         Where no stack of blocks can be found, or where one block serves several layers.
     """
-    body = _body(module, config)
+    body, name, stack = _tower(module, config)
     config = text_config(config)
-    name, stack = _stack(body, module)
     blocks = tuple(map(_uncompiled, stack))
     layers = int(getattr(config, "num_hidden_layers", 0) or 0)
     if layers > len(blocks):
@@ -117,19 +116,31 @@ def _order(site: Site) -> tuple[int, int, int]:
     return (kinds.index(site.kind), site.block, site.head)
 
 
-def _body(module: nn.Module, config: object) -> nn.Module:
-    if getattr(config, "is_encoder_decoder", False):
-        return module.get_encoder()  # type: ignore[operator]
-    return getattr(module, "base_model", module)
-
-
 def text_config(config: Any) -> Any:
     """The part of a model's configuration that tells of its text tower."""
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
-def _stack(body: nn.Module, module: nn.Module) -> tuple[str, nn.ModuleList]:
-    """The outermost list of blocks, with its dotted name: of several the one beside the token embedding, or largest."""
+def _tower(module: Any, config: Any) -> tuple[nn.Module, str, nn.ModuleList]:
+    """The module that reads token ids, and in it the stack of blocks with its dotted name.
+
+    It is the smallest one that holds both the token embedding and the blocks: some language models (OPT) pass their
+    `base_model` by. Where there are other towers, it is the one that joins them, for only that sees the ids.
+    """
+    both = getattr(config, "is_encoder_decoder", False)
+    whole = module.get_encoder() if both else getattr(module, "base_model", module)
+    embedding = getattr(module, "get_input_embeddings", lambda: None)()
+    none: list[str] = []
+    beside = next((name.split(".") for name, part in whole.named_modules() if part is embedding), none)
+    path, stack = _stack(whole, beside)
+    if not beside or text_config(config) is not config:
+        return whole, path, stack
+    shared = _shared(path.split("."), beside)
+    return whole.get_submodule(".".join(shared)), ".".join(path.split(".")[len(shared) :]), stack
+
+
+def _stack(body: nn.Module, beside: list[str]) -> tuple[str, nn.ModuleList]:
+    """The outermost list of blocks, with its dotted name: of several the one nearest to `beside`, or largest."""
     lists = [(name, part) for name, part in body.named_modules() if isinstance(part, nn.ModuleList) and len(part)]
     outer = [
         (name, part)
@@ -139,13 +150,10 @@ def _stack(body: nn.Module, module: nn.Module) -> tuple[str, nn.ModuleList]:
     ]
     if not outer:
         raise ModelError(f"no stack of transformer blocks in {type(body).__name__}: use covec's module models for it")
-    embedding = getattr(module, "get_input_embeddings", lambda: None)()
-    beside = next((name for name, part in body.named_modules() if part is embedding), "")
 
     def nearness(item: tuple[str, nn.ModuleList]) -> tuple[int, int]:
-        pairs = zip(item[0].split("."), beside.split("."), strict=False)
-        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-        return shared, sum(weight.numel() for weight in item[1].parameters())
+        shared = _shared(item[0].split("."), beside)
+        return len(shared), sum(weight.numel() for weight in item[1].parameters())
 
     return max(outer, key=nearness)
 
@@ -153,6 +161,12 @@ def _stack(body: nn.Module, module: nn.Module) -> tuple[str, nn.ModuleList]:
 def _uncompiled(block: nn.Module) -> nn.Module:
     """The block itself, where `torch.compile` has wrapped it alone."""
     return getattr(block, "_orig_mod", block)
+
+
+def _shared(one: list[str], other: list[str]) -> list[str]:
+    """The beginning that two paths share."""
+    pairs = zip(one, other, strict=False)
+    return [name for name, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
 
 
 def _embedding_width(module: nn.Module) -> int:

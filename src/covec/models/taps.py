@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -53,19 +53,20 @@ def _input_name(named: Mapping[str, Any]) -> str:
     raise ModelError("a module is called without a tensor, so that its input is no site: name its output")
 
 
-def by_token(hidden: Tensor, rows: int, columns: int) -> Tensor:
-    """`hidden` as [rows, columns, d], also where a module sees the tokens of all rows in one list [tokens, d].
+def by_token(hidden: Tensor, shape: Sequence[int], site: object) -> Tensor:
+    """`hidden` as [*shape, d] (rows, columns), also where a module sees the tokens of all rows in one list [tokens, d].
 
     Raises
     ------
     ModelError
         Where the module has no row for every token.
     """
+    rows, columns = shape
     if hidden.ndim == 2 and len(hidden) == rows * columns:
         return hidden.view(rows, columns, -1)
     if hidden.ndim != 3 or hidden.shape[:2] != (rows, columns):
         raise ModelError(
-            f"a site gives {list(hidden.shape)} for {rows} rows of {columns} tokens, not one row a token: name another"
+            f"{site} gives {list(hidden.shape)} for {rows} rows of {columns} tokens, not one row a token: name another"
         )
     return hidden
 
