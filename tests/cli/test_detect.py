@@ -77,6 +77,23 @@ def test_bad_input_is_one_line(run, model, vector_file, arguments, said):
     assert said in ran.err
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_is_wrong_with_a_corpus_is_told_by_its_line(run, model, vector_file, tmp_path, kept):
+    corpus, out = tmp_path / "corpus.txt", ["--out", tmp_path / "scores.parquet"] if kept else []
+    corpus.write_text(f"short\n\n{'water ' * 200}\n")
+    ran = run("detect", vector_file, "--file", corpus, *out)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "corpus.txt, line 3 has " in ran.err
+    corpus.write_text("\n")
+    assert "corpus.txt has no rows" in run("detect", vector_file, "--file", corpus, *out).err
+    wrong = tmp_path / "corpus.csv"
+    wrong.write_text("sentence,label\nIt rains.,1\n")
+    said = run("detect", vector_file, "--file", wrong, *out).err
+    assert said.endswith(
+        "has no column 'text' or 'messages'; it has 'sentence', 'label'; name one with --text-column\n"
+    )
+
+
 def test_a_place_that_cannot_be_written_is_refused(run, model, vector_file, corpus, tmp_path):
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "scores.parquet"

@@ -157,6 +157,15 @@ def test_a_study_that_fails_leaves_nothing(run, asked, file, tmp_path, error, co
     assert [found.name for found in tmp_path.iterdir()] == [file.name]
 
 
+def test_a_text_that_is_too_long_is_told_by_its_line(run, model, tmp_path):
+    path = tmp_path / "long.jsonl"
+    rows = [{"text": f"word {n} {'water ' * (200 if n == 11 else 1)}", "label": n % 2} for n in range(20)]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    ran = run("study", path, "--model", "tiny", "--out", tmp_path / "out")
+    assert (ran.code, ran.err.count("\n"), (tmp_path / "out").exists()) == (2, 1, False)
+    assert "long.jsonl, line 12 has " in ran.err
+
+
 def test_an_unknown_column_is_one_line(run, asked, file):
     ran = run("study", file, "--model", "tiny", "--text-column", "said")
     assert (ran.code, ran.err.count("\n")) == (2, 1)

@@ -162,15 +162,19 @@ def test_two_runs_at_once_are_refused(llama: TextModel, seven: ConceptVector, tm
 
 def test_long_texts_make_small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_corpus, "SHARD_CHARACTERS", 10)
-    chunks = list(_corpus._chunks(iter(["a" * 6, "b" * 6, "c", "d", "e", "f", "g"]), 0))
-    assert [len(chunk) for chunk in chunks] == [2, 4, 1]
+    placed = [(f"line {number}", text) for number, text in enumerate(("a" * 6, "b" * 6, *"cdefg"), 1)]
+    chunks = list(_corpus._chunks(iter(placed), 1))
+    assert [list(zip(*chunk, strict=True)) for chunk in chunks] == [placed[1:5], placed[5:]]
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
     "empty.jsonl": ("", "no rows"),
     "half.jsonl": ('{"text": "a"}\n{"text": "b', "line 2 is not JSON"),
     "list.jsonl": ("[1]\n", "line 1 is not an object"),
-    "column.jsonl": ('{"words": "a"}\n', "no column 'text', of 'words'"),
+    "column.jsonl": (
+        '{"words": "a"}\n',
+        "line 1 has no column 'text' or 'messages'; it has 'words'; name one with --text-column",
+    ),
     "blank.jsonl": ('{"text": "a"}\n{"text": " "}\n', "line 2: the text is empty"),
     "null.jsonl": ('{"text": null}\n', "line 1: the text is empty"),
     "latin.txt": ("a\nKöln\n".encode("latin-1"), "line 2 is not UTF-8"),

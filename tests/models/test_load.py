@@ -17,7 +17,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from transformers.utils import logging
 
 import covec
-from covec.errors import ModelError
+from covec.errors import CovecError
 from covec.models import load as room
 from covec.models.hardware import choose_dtype
 from covec.models.load import load, reread
@@ -45,7 +45,7 @@ def _configure(folder: Path, **settings: object) -> None:
 
 
 def _refused(match: str, *arguments, **options) -> None:
-    with pytest.raises(ModelError, match=match) as error:
+    with pytest.raises(CovecError, match=match) as error:
         load(*arguments, **options)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 450
@@ -263,10 +263,18 @@ def test_every_refusal_of_the_hub_is_one_line(monkeypatch, kind, match):
         _refused(r"did you mean smollm2-135m\?", "smollm-135m")
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory\nTried to allocate")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory\nTried to allocate"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory: you tried"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+)
 def test_a_model_that_does_not_fit_says_so(saved, monkeypatch, error):
     def read(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(room, "_module", read)
-    _refused("does not fit into memory: try dtype='bfloat16'", saved)
+    _refused("does not fit into memory, whatever the batch budget: load it in bfloat16", saved)

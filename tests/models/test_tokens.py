@@ -124,7 +124,7 @@ def test_a_span_that_covers_nothing_is_refused(span: tuple[int, int]) -> None:
         (None, "input 2 is NoneType"),
         ([], "input 2 is list"),
         ([{"role": "user"}], "input 2 is list"),
-        ("a b c d e f g", "input 2 has .* tokens, the model reads 4: shorten or split it"),
+        ("a b c d e f g", "input 2 has .* tokens, the model reads 4: shorten or split the text"),
     ],
 )
 def test_what_cannot_be_read_is_told_by_its_place(given: Any, message: str) -> None:

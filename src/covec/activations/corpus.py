@@ -32,15 +32,16 @@ class Texts:
     def __iter__(self) -> Iterator[Input]:
         return texts(self.path, self.column)
 
+    def placed(self) -> Iterator[tuple[str, Input]]:
+        """Each text with its place in the file, such as `corpus.txt, line 3`."""
+        return placed_texts(self.path, self.column)
+
     def __len__(self) -> int:
         return self._count
 
     @cached_property
     def _count(self) -> int:
-        rows = sum(1 for _ in self)
-        if not rows:
-            raise ExamplesError(f"{self.path} has no rows; add texts")
-        return rows
+        return sum(1 for _ in self)
 
 
 def texts(path: Path, column: str | None = None) -> Iterator[Input]:
@@ -56,10 +57,19 @@ def texts(path: Path, column: str | None = None) -> Iterator[Input]:
     ExamplesError
         At the first row that is no text, and where the file cannot be read; it names the line or row.
     """
+    for _, text in placed_texts(path, column):
+        yield text
+
+
+def placed_texts(path: Path, column: str | None = None) -> Iterator[tuple[str, Input]]:
+    """As `texts`, each with its place in the file."""
+    place = None
     for place, value in _reader(path)(path, column):
         if value is None or value != value or (isinstance(value, str) and not value.strip()):
             raise ExamplesError(f"{place}: the text is empty; fill it in, or remove the row")
-        yield value
+        yield place, value
+    if place is None:
+        raise ExamplesError(f"{path} has no rows; add texts")
 
 
 def labels(path: Path, column: str) -> Iterator[Any]:
@@ -159,8 +169,9 @@ def _parquet(path: Path, column: str | None) -> Rows:
 
 
 def _column(place: str, names: list[str], wanted: str | None) -> str:
-    found = next((name for name in ((wanted,) if wanted else _COLUMNS) if name in names), None)
+    looked_for = (wanted,) if wanted else _COLUMNS
+    found = next((name for name in looked_for if name in names), None)
     if found is None:
-        listed = ", ".join(map(repr, names[:10])) or "none"
-        raise ExamplesError(f"{place}: no column {wanted or 'text'!r}, of {listed}; name one with --text-column")
+        lacking, listed = " or ".join(map(repr, looked_for)), ", ".join(map(repr, names[:10])) or "none"
+        raise ExamplesError(f"{place} has no column {lacking}; it has {listed}; name one with --text-column")
     return found

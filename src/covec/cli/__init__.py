@@ -18,7 +18,7 @@ import typer
 
 from covec.cli import catalog, demo, detect, doctor, models, steer, study, vectors
 from covec.errors import CovecError
-from covec.models.hardware import set_thread_policy
+from covec.models.hardware import out_of_memory, set_thread_policy
 
 app = typer.Typer(
     name="covec",
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     except (CovecError, typer.TyperException) as error:
         return _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error))
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
         return _fail("out of memory; lower the batch budget, for example --batch-tokens 256, or name fewer --sites")
 
@@ -92,8 +92,3 @@ def _fail(message: str) -> int:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)

@@ -55,9 +55,7 @@ def demo(
 def _see(model: TextModel, vector: ConceptVector) -> None:
     from covec.cli import _colour
 
-    _say(
-        "2. See", "Scores of sentences that it has not met, token by token (warm has more of the concept, cool less):"
-    )
+    _say("2. See", "Scores of sentences that it has not met, token by token (warm has more of the concept, cool less):")
     with working():
         found = model.detect(vector, list(TEXTS))
     print(*map(_colour.line, found), sep="\n")

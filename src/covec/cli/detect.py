@@ -49,17 +49,19 @@ def detect(
         raise CovecError("a text is empty; write something after --text")
     with working():
         import covec
-        from covec.activations.corpus import texts
+        from covec.activations.corpus import placed_texts
         from covec.cli import _colour
 
+        # What is wrong with a corpus that is printed is told before a model is loaded.
+        placed = list(placed_texts(file, text_column)) if file is not None and out is None else []
         chosen = [covec.load_vector(vector, concept)] if concept else [*covec.load_bank(vector).values()]
         loaded = load_model(model, chosen[0], device=device, dtype=dtype, force=force)
         settings: dict[str, Any] = {"batch_tokens": batch_tokens, "force": force, "progress": bars()}
         if file is not None and out is not None:
             document, lines = _corpus(loaded, chosen, file, out, text_column, settings)
         else:
-            inputs = list(texts(file, text_column)) if file is not None else text
-            found = loaded.detect(chosen, inputs, **settings)
+            places, inputs = [place for place, _ in placed] or None, [read for _, read in placed] or text
+            found = loaded.detect(chosen, inputs, places=places, **settings)
             document, lines = found.to_json(), map(_colour.line, found)
     show(document, json, lambda: "\n".join(lines))
 

@@ -25,7 +25,7 @@ from covec.concepts._tables import Table, table_of
 from covec.errors import ExamplesError
 from covec.statistics.splits import REFUSED_UNDER, independent_groups, units
 
-_PER_ROW = ("groups", "pairs", "spans", "masks", "splits")
+_PER_ROW = ("groups", "pairs", "spans", "masks", "splits", "places")
 _USED = ("text", "messages", "label", "group", "pair", "span_start", "span_end", "split", "concept")
 _SLOT = re.compile(r"\{(persona|suffix)\}")
 
@@ -47,6 +47,8 @@ class Examples:
         Character ranges `(start, end)` that show the concept.
     splits
         `train`, `validation` or `test`, where the user chose.
+    places
+        Where each input stands, such as a line of a file, for errors.
     extra
         Further columns.
     notes
@@ -61,6 +63,7 @@ class Examples:
     spans: tuple[tuple[int, int] | None, ...] | None = None
     masks: tuple[Any, ...] | None = None
     splits: tuple[str, ...] | None = None
+    places: tuple[str, ...] | None = None
     extra: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     name: str = "examples"
     notes: tuple[str, ...] = ()
@@ -140,9 +143,9 @@ class Examples:
         extra = {name: tuple(column[row] for row in rows) for name, column in self.extra.items()}
         return replace(self, labels=self.labels[rows], extra=extra, **chosen)
 
-    def check(self, places: Sequence[str] | None = None) -> Examples:
+    def check(self) -> Examples:
         """Itself; raises `ExamplesError` where an input is empty, a class missing, or a text has both labels."""
-        places = places or [f"{self.name}, row {row + 1}" for row in range(len(self))]
+        places = self.places or [f"{self.name}, row {row + 1}" for row in range(len(self))]
         _checks.check_inputs(self.inputs, self.kind, places)
         _checks.check_classes(self.labels, self.name)
         _checks.check_spans(self.spans, self.inputs, self.kind, places)
@@ -191,13 +194,14 @@ class Examples:
                 for i in range(len(of))
             ]
             labels = np.repeat([True, False], [len(positive), len(negative)])
-            return cls((*positive, *negative), labels, name=name).check(places)
+            return cls((*positive, *negative), labels, places=tuple(places), name=name).check()
         if len(positive) != len(negative):
             raise ExamplesError(f"{name}: {len(positive)} positives and {len(negative)} negatives make no pairs")
         inputs = [value for pair in zip(positive, negative, strict=True) for value in pair]
         places = [f"{kind} {i + 1}" for i in range(len(positive)) for kind in ("positive", "negative")]
         pairs = tuple(_checks.identity(*pair) for pair in zip(positive, negative, strict=True) for _ in range(2))
-        return cls(tuple(inputs), np.arange(len(inputs)) % 2 == 0, pairs=pairs, name=name).check(places)
+        labels = np.arange(len(inputs)) % 2 == 0
+        return cls(tuple(inputs), labels, pairs=pairs, places=tuple(places), name=name).check()
 
     @classmethod
     def from_templates(
@@ -341,10 +345,11 @@ def _built(table: Table, text: str, label: str, labels: NDArray[np.bool_], name:
         pairs=_columns.ids(table, "pair"),
         spans=_columns.spans(table),
         splits=_columns.splits(table),
+        places=tuple(table.places),
         extra={column: tuple(values) for column, values in table.columns.items() if column not in used},
         name=source,
         notes=table.notes,
-    ).check(table.places)
+    ).check()
     repeated = len(examples) - len(set(examples.keys))
     notes = (f"{source}: rows that repeat an earlier text, and count as one with it: {repeated}",) if repeated else ()
     return replace(examples, name=name, notes=(*table.notes, *notes))

@@ -88,10 +88,9 @@ def detect_file(
         resumed = done = before[-1].end if before else 0
         with progress(f"reading {total} texts", total) as bar:
             bar.advance(done)
-            for some in _chunks(iter(texts), done):
-                found = detect_tokens(
-                    model, chosen, readers, model.tokenize(some, first=done), batch_tokens=batch_tokens
-                )
+            for places, some in _chunks(texts.placed(), done):
+                tokens = model.tokenize(some, places=places)
+                found = detect_tokens(model, chosen, readers, tokens, batch_tokens=batch_tokens)
                 _write_shard(parts, found, done, len(some), len(chosen), keep_text)
                 done += len(some)
                 bar.advance(len(some))
@@ -101,18 +100,20 @@ def detect_file(
     return Corpus(out, total, {vector.name: fires.get(vector.name, 0) for vector in chosen}, resumed)
 
 
-def _chunks(texts: Iterator[Input], skip: int) -> Iterator[list[Input]]:
-    """The texts that a shard holds, those after the first `skip`."""
+def _chunks(texts: Iterator[tuple[str, Input]], skip: int) -> Iterator[tuple[list[str], list[Input]]]:
+    """Places and texts that a shard holds, those after the first `skip`."""
+    places: list[str] = []
     chunk: list[Input] = []
     size = 0
-    for text in islice(texts, skip, None):
+    for place, text in islice(texts, skip, None):
+        places.append(place)
         chunk.append(text)
         size += len(str(text))
         if len(chunk) == SHARD_ROWS or size >= SHARD_CHARACTERS:
-            yield chunk
-            chunk, size = [], 0
+            yield places, chunk
+            places, chunk, size = [], [], 0
     if chunk:
-        yield chunk
+        yield places, chunk
 
 
 def _identity(

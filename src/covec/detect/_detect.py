@@ -78,6 +78,7 @@ def detect(
     inputs: Input | Sequence[Input],
     *,
     tokens: bool = True,
+    places: Sequence[str] | None = None,
     batch_tokens: int = TOKEN_BUDGET,
     force: bool = False,
     progress: Progress = silent,
@@ -94,6 +95,8 @@ def detect(
         One text or chat, or several.
     tokens
         Whether to list every token's score.
+    places
+        What errors call each input, such as a line of a file.
     batch_tokens
         Padded tokens a forward pass.
     force
@@ -113,7 +116,7 @@ def detect(
     alone = isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict))
     given = cast("Sequence[Input]", [inputs] if alone else inputs)
     readers = Readers.of(model, chosen, force=force)
-    read = model.tokenize(given)
+    read = model.tokenize(given, places=places)
     found = detect_tokens(
         model, chosen, readers, read, list_tokens=tokens, batch_tokens=batch_tokens, progress=progress
     )

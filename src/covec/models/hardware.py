@@ -31,6 +31,12 @@ def set_thread_policy() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: each library has its own for that."""
+    told = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in told or "allocate memory" in told
+
+
 def choose_device(device: str | torch.device = "auto") -> torch.device:
     """The device to load on: `auto` is the first CUDA device, else the processor.
 

@@ -21,10 +21,10 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 from torch import nn
 
-from covec.errors import ModelError
+from covec.errors import BudgetError, ModelError
 from covec.models.embedded import EMBEDDED, fetch
 from covec.models.fingerprint import fingerprint
-from covec.models.hardware import choose_device, choose_dtype, hand_back_freed_memory
+from covec.models.hardware import choose_device, choose_dtype, hand_back_freed_memory, out_of_memory
 from covec.models.text import TextModel
 from covec.progress import Progress, silent
 
@@ -63,8 +63,8 @@ def load(
 
     Raises
     ------
-    ModelError
-        Where the model cannot be had; the line says why and how to mend it.
+    ModelError, BudgetError
+        Where the model cannot be had, or does not fit into memory; the line says why and how to mend it.
     """
     if isinstance(source, nn.Module):
         return _live(source, tokenizer, device, dtype, trust_remote_code)
@@ -263,9 +263,12 @@ def _one_line(name: str) -> Iterator[None]:
     """Tell in one line what transformers tells in many."""
     try:
         yield
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise ModelError(f"{name} does not fit into memory: try dtype='bfloat16' or device='cpu'") from error
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+    except (MemoryError, OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        if out_of_memory(error):
+            raise BudgetError(
+                f"{name} does not fit into memory, whatever the batch budget: load it in bfloat16 (--dtype bfloat16), "
+                "on another device (--device), or take a smaller model"
+            ) from error
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"{name} brings its own code; if you trust it, load it in Python with trust_remote_code=True"

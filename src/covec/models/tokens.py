@@ -88,42 +88,48 @@ def tokenize(
     reply: bool = False,
     offsets: bool = True,
     first: int = 0,
+    places: Sequence[str] | None = None,
 ) -> TokenTable:
     """Tokenise texts exactly as `tokenizer(text)` does, and chats by the chat template with no token added.
 
     With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token. With
-    `offsets=False` the character offsets, which weigh most, are left out of the result. `first` is the index of the
-    first input in what it is a part of; errors count from there.
+    `offsets=False` the character offsets, which weigh most, are left out of the result. Errors name an
+    input by its entry in `places`, such as a line of a file, or else count from `first`, the index of the first input
+    in what it is a part of.
 
     Raises
     ------
     ExamplesError
         Where an input is empty, of another type, or longer than `context` tokens.
     """
+
+    def place(index: int) -> str:
+        return f"input {first + index + 1}" if places is None else places[index]
+
     texts, chats = [], []
-    for index, given in enumerate(inputs, first + 1):
+    for index, given in enumerate(inputs):
         if not isinstance(given, str) and not _is_chat(given):
-            raise ExamplesError(f"input {index} is {type(given).__name__}: give a string or a list of messages")
+            raise ExamplesError(f"{place(index)} is {type(given).__name__}: give a string or a list of messages")
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
     special = special_ids(tokenizer)
     found = TokenTable()
-    for index, (text, (ids, places)) in enumerate(zip(texts, _encode(tokenizer, texts, chats), strict=True)):
+    for index, (text, (ids, ranges)) in enumerate(zip(texts, _encode(tokenizer, texts, chats), strict=True)):
         if not ids:
-            raise ExamplesError(f"input {first + index + 1} is empty: it has no token to read")
+            raise ExamplesError(f"{place(index)} is empty: it has no token to read")
         if context is not None and len(ids) > context:
             raise ExamplesError(
-                f"input {first + index + 1} has {len(ids)} tokens, the model reads {context}: shorten or split it"
+                f"{place(index)} has {len(ids)} tokens, the model reads {context}: shorten or split the text"
             )
         given = inputs[index]
         prompt, answer = len(ids), None
         if not isinstance(given, str) and given[-1]["role"] == "assistant":
-            prompt, answer = _answer(text, _before_reply(tokenizer, given, text), places, ids, special)
+            prompt, answer = _answer(text, _before_reply(tokenizer, given, text), ranges, ids, special)
         shown = None if spans is None else spans[index]
-        span = None if shown is None else _token_span(places, shown)
+        span = None if shown is None else _token_span(ranges, shown)
         marks = np.fromiter((token in special for token in ids), bool, len(ids))
         layout = Layout(marks, prompt, len(ids) - 1, answer, span)
-        found.append(Tokenized(tuple(ids), tuple(places) if offsets else (), layout, text))
+        found.append(Tokenized(tuple(ids), tuple(ranges) if offsets else (), layout, text))
     return found
 
 

@@ -113,7 +113,7 @@ def _captured(model: TextModel, concepts: Mapping[str, Examples], asked: Plan, p
     spans_of: dict[str, slice] = {}
     for name, examples in concepts.items():
         start = len(tokens)
-        tokens += model.tokenize(examples.inputs, spans=examples.spans)
+        tokens += model.tokenize(examples.inputs, spans=examples.spans, places=examples.places)
         spans_of[name] = slice(start, len(tokens))
     rows = capture_tokens(
         model, tokens, asked.sites, asked.positions, batch_tokens=asked.batch_tokens, progress=progress
