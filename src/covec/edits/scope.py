@@ -40,7 +40,7 @@ def flatten(edits: Iterable[Any]) -> tuple[Edit, ...]:
         elif isinstance(edit, tuple | list):
             flat.extend(flatten(edit))
         else:
-            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(3))")
+            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(1.5))")
     return tuple(flat)
 
 
@@ -143,7 +143,7 @@ def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | Non
         now.plan.prepared[(key, hidden.device, hidden.dtype)] = steps
     if not steps:
         return None
-    shape, hidden = hidden.shape, by_token(hidden, (now.rows, now.columns), f"an edited {type(key[0]).__name__}")
+    shape, hidden = hidden.shape, by_token(hidden, now.rows, now.columns)
     for step in steps:
         hidden = step(hidden, now)
     return hidden.reshape(shape)
