@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ import pytest
 import torch
 
 from covec import registry
-from covec.concepts.bank import Bank
+from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
 from covec.errors import ModelError
 from covec.models.text import TextModel
@@ -64,10 +65,8 @@ def elsewhere(saved: Path) -> dict[str, Any]:
 
 
 def test_every_method_is_bit_equal_once_loaded(saved: Path) -> None:
-    loaded = Bank({vector.name: vector for vector in vectors().values()})
-    from covec.concepts.bank import load_bank
-
-    assert all(load_bank(saved)[name].identical(vector) for name, vector in loaded.items())
+    loaded = load_bank(saved)
+    assert all(loaded[name].identical(vector) for name, vector in vectors().items())
 
 
 def test_every_method_steers_and_predicts_the_same_in_a_fresh_process(saved: Path, elsewhere: dict[str, Any]) -> None:
@@ -77,10 +76,6 @@ def test_every_method_steers_and_predicts_the_same_in_a_fresh_process(saved: Pat
 
 
 def test_no_file_of_vectors_holds_or_needs_a_pickle(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pickle
-
-    from covec.concepts.bank import load_bank
-
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a pickle was opened")
 

@@ -1,0 +1,82 @@
+"""K-18: a network in half precision goes through everything; statistics and vectors are float32 or better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import covec
+from covec import registry
+from covec.concepts.vector import ConceptVector
+from covec.detect import calibrate
+from covec.models.text import TextModel
+from laws.fresh import examples
+from laws.given import PROMPTS
+from tiny import tiny_model
+
+
+def pipeline(model: TextModel, exact: TextModel | None, site: str, folder: Path) -> None:
+    """Capture, every fit, calibration, saving, steering, watching and detection; compared with float32 if given."""
+    data = examples(12)
+    rows = model.capture(data.inputs, site, "mean")[site]
+    assert rows.dtype == torch.float32
+    assert torch.isfinite(rows).all()
+    pairs = [f"pair {row % 12}" for row in range(24)]
+    for name in registry.names("find"):
+        kind = registry.get("find", name)
+        finder = kind().fit(rows.to(model.dtype), data.labels, pairs=pairs if kind.entry.requires else None)
+        assert finder.direction_.dtype == finder.mean_positive_.dtype == torch.float32
+        assert abs(float(finder.direction_.double().norm()) - 1) < 1e-6
+        concept = ConceptVector.from_direction(
+            name, site, finder.direction_, finder.mean_positive_, finder.mean_negative_, read_position="mean",
+            model=model.describe(),
+        )  # fmt: skip
+        concept.save(folder / "v.safetensors")
+        loaded = covec.load_vector(folder / "v.safetensors")
+        assert loaded.identical(concept)
+        assert {tensor.dtype for tensor in loaded.parts[loaded.site].tensors().values()} == {torch.float32}
+    concept = calibrate(model, loaded, data, np.arange(24))
+    scores = {}
+    for label, edits in {"plain": (), "add": concept.add(1.0), "ablate": concept.ablate()}.items():
+        with model.edit(edits), model.watch(concept) as log:
+            found = model.detect(concept, PROMPTS[2])
+            model.generate(PROMPTS[2], max_new_tokens=2)
+        scores[label] = [token.score for token in found.tokens[1:]]
+        assert np.isfinite([row.score for row in log.rows if row.index]).all()
+    step = float(torch.finfo(model.dtype).eps) * 4 * float(rows.abs().max()) / concept.scale
+    shifted = np.subtract(scores["add"], scores["plain"])
+    assert abs(float(np.median(shifted)) - 1) < max(0.02, step)
+    assert np.abs(scores["ablate"]).max() < max(0.02, 25 * step)
+    if exact is not None:
+        assert model.fingerprint == exact.fingerprint
+        found = exact.capture(data.inputs, site, "mean")[site]
+        gap = (found[:12].mean(0) - found[12:].mean(0)).double()
+        assert (
+            torch.nn.functional.cosine_similarity(gap, (rows[:12].mean(0) - rows[12:].mean(0)).double(), dim=0) > 0.95
+        )
+
+
+def test_the_embedded_model_in_bfloat16(rough: TextModel, smol: TextModel, tmp_path: Path) -> None:
+    pipeline(rough, smol, "resid.12", tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_tiny_models_in_every_precision(dtype: torch.dtype, tmp_path: Path) -> None:
+    for family in ("llama", "gpt2"):
+        module, tokenizer = tiny_model(family)
+        pipeline(TextModel(module.to(dtype), tokenizer), None, "resid.1", tmp_path)
+
+
+def test_a_study_of_a_bfloat16_model_judges_in_float32(tmp_path: Path) -> None:
+    module, tokenizer = tiny_model("llama")
+    module.to(torch.bfloat16).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = covec.load(tmp_path, dtype="bfloat16", device="cpu")
+    study = covec.study(model, examples(60), sites="resid.1", finders="mean-difference,ridge", position="mean", nulls=3)
+    assert study.used.dtype == "float32"
+    assert "activations were read in bfloat16, the causal part ran in float32" in study.notes
+    assert study.best.direction.dtype == torch.float32
+    assert study.test["auroc"].value > 0.9
