@@ -166,8 +166,16 @@ def test_tables_and_notebooks(llama: TextModel, seven: ConceptVector) -> None:
 
 def test_other_models_vectors_are_refused_unless_forced(seven: ConceptVector) -> None:
     stranger = TextModel(*tiny_model("llama", seed=1), name="stranger")
-    with pytest.raises(CovecError, match="found in tiny-llama"), stranger.watch(seven):
-        pass
+    with pytest.raises(CovecError, match="found in tiny-llama"):
+        stranger.watch(seven)  # at the call, before any block is entered
     with stranger.watch(seven, force=True) as log:
         stranger.capture(["a 7"], "resid.3")
     assert len(log.rows) == len(stranger.tokenizer("a 7").input_ids)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [((), "no concept vector"), (("louder",), "str is no"), ((3,), "int is no")]
+)
+def test_what_is_no_vector_is_refused_at_the_call(llama: TextModel, given: tuple, said: str) -> None:
+    with pytest.raises(CovecError, match=said):
+        llama.watch(*given)

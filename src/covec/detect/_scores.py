@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,8 @@ def listed(vectors: Vectors) -> list[ConceptVector]:
     """One vector, a bank or several vectors as a list."""
     if isinstance(vectors, ConceptVector):
         return [vectors]
-    found = list(vectors.values() if isinstance(vectors, Mapping) else vectors)
+    given = vectors.values() if isinstance(vectors, Mapping) else vectors
+    found = list(given) if isinstance(given, Iterable) else [given]
     for vector in found:
         if not isinstance(vector, ConceptVector):
             raise ModelError(f"{type(vector).__name__} is no concept vector: give one, several, or a bank")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -130,8 +130,7 @@ class Watch(Edit):
         return h
 
 
-@contextmanager
-def watch(model: TextModel, *vectors: Any, force: bool = False) -> Iterator[Log]:
+def watch(model: TextModel, *vectors: Any, force: bool = False) -> AbstractContextManager[Log]:
     """Within the block, log the score of `vectors` at every token that `model` reads or writes on this thread.
 
     Scores are those after all edits at the same site, whichever scope was opened first. The last token of a generated
@@ -140,10 +139,15 @@ def watch(model: TextModel, *vectors: Any, force: bool = False) -> Iterator[Log]
     Raises
     ------
     CovecError
-        A vector belongs to another model (`force` lets it through) or cannot be read.
+        At the call, where a vector belongs to another model (`force` lets it through) or cannot be read.
     """
-    chosen = [vector for given in vectors for vector in listed(given)]
+    chosen = [vector for given in vectors for vector in listed(given)] or listed([])
     readers = Readers.of(model, chosen, force=force).to(model.device)
     log = Log(model, chosen, readers)
-    with edit(model, [Watch(site=site, log=log) for site in readers.sites]):
+    return _logging(log, edit(model, [Watch(site=site, log=log) for site in readers.sites]))
+
+
+@contextmanager
+def _logging(log: Log, scope: AbstractContextManager[TextModel]) -> Iterator[Log]:
+    with scope:
         yield log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -40,7 +40,7 @@ def flatten(edits: Iterable[Any]) -> tuple[Edit, ...]:
         elif isinstance(edit, tuple | list):
             flat.extend(flatten(edit))
         else:
-            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(1.5))")
+            raise ModelError(f"{type(edit).__name__} is no edit: write for example model.edit(v.add(3))")
     return tuple(flat)
 
 
@@ -75,8 +75,7 @@ def _in_order(model: TextModel) -> list[Site]:
     return sorted(model.sites, key=lambda site: (site.kind == "final", site.block, rank.get(site.kind, 6)))
 
 
-@contextmanager
-def edit(model: TextModel, *edits: Any, force: bool = False) -> Iterator[TextModel]:
+def edit(model: TextModel, *edits: Any, force: bool = False) -> AbstractContextManager[TextModel]:
     """Within the block, `edits` act on every pass of `model` on this thread, in the order given.
 
     They act in captures, in `model.generate`, and when `model.module` is called or generates by itself. The model is
@@ -85,10 +84,15 @@ def edit(model: TextModel, *edits: Any, force: bool = False) -> Iterator[TextMod
     Raises
     ------
     ModelError
-        Before anything runs, where an edit does not fit the model; `force` lets another model's vector through.
+        At the call, where an edit does not fit the model; `force` lets another model's vector through.
     """
     flat = flatten(edits)
     check(model, flat, force=force)
+    return _scope(model, flat)
+
+
+@contextmanager
+def _scope(model: TextModel, flat: tuple[Edit, ...]) -> Iterator[TextModel]:
     with hooks(model, flat), stacked(model.module, flat):
         yield model
 
@@ -143,7 +147,7 @@ def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | Non
         now.plan.prepared[(key, hidden.device, hidden.dtype)] = steps
     if not steps:
         return None
-    shape, hidden = hidden.shape, by_token(hidden, now.rows, now.columns)
+    shape, hidden = hidden.shape, by_token(hidden, (now.rows, now.columns), f"an edited {type(key[0]).__name__}")
     for step in steps:
         hidden = step(hidden, now)
     return hidden.reshape(shape)
