@@ -53,12 +53,19 @@ class Gate:
         scores = (h.float() @ self.direction + self.intercept) / self.scale
         return (scores > self.threshold) == self.above
 
+    def __eq__(self, other: object) -> bool:
+        return _equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.site, self.threshold, self.above))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Edit:
     """What all edits share: where they act, on which tokens, behind which gate, and for which model they were made.
 
-    One that `observes` changes nothing, and sees what all others at its site have left.
+    One that `observes` changes nothing, and sees what all others at its site have left. Edits of one class are equal
+    where all their fields are, tensors to the bit.
     """
 
     observes: ClassVar[bool] = False
@@ -88,6 +95,12 @@ class Edit:
             if isinstance(value := getattr(self, item.name), Tensor):
                 return int(value.shape[-1])
         return None
+
+    def __eq__(self, other: object) -> bool:
+        return _equal(self, other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.site, self.position))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,6 +164,20 @@ class ToProbability(Edit):
         step = step.clamp(max=0.0) if self.below else step.clamp(min=0.0)
         moved = h.float() + step[..., None] * self.direction
         return torch.where((step != 0)[..., None], moved.to(h.dtype), h)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return NotImplemented
+    pairs = [(getattr(one, item.name), getattr(other, item.name)) for item in fields(one)]
+    return all(_same(mine, theirs) for mine, theirs in pairs)
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if not (isinstance(mine, Tensor) and isinstance(theirs, Tensor)):
+        return bool(mine == theirs)
+    alike = (mine.shape, mine.dtype, mine.device) == (theirs.shape, theirs.dtype, theirs.device)
+    return alike and torch.equal(mine, theirs)
 
 
 def _move(h: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
