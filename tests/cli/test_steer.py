@@ -55,6 +55,8 @@ def test_a_bank_needs_a_concept(run, model, bank_file):
         (["--prompt", " "], "prompt is empty"),
         (["--prompt", "Water", "--model", "other"], "no model 'other'"),
         (["--prompt", "Water", "--strength", "nan"], "finite number"),
+        (["--prompt", "Water", "--strength", "-inf"], "finite number"),
+        (["--prompt", "Water", "--strength", "1e30"], "too large"),
         (["--prompt", "Water", "--strength", "much"], "--strength"),
         (["--prompt", "Water", "--concept", "hot"], "'hot'"),
         (["--prompt", "Water", "--position", "nowhere"], "is not a position"),

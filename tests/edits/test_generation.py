@@ -156,6 +156,20 @@ def test_options_that_cannot_be_honoured_are_refused(options: dict[str, Any], me
     assert "\n" not in str(told.value)
 
 
+def test_what_half_precision_cannot_hold_is_refused() -> None:
+    module, tokenizer = tiny_model("llama")
+    model = TextModel(module.half(), tokenizer, name="half")
+    with model.edit(add(model, size=1e6)), pytest.raises(ModelError, match="does not fit into float16"):
+        model.generate(PROMPTS[0])
+
+
+def test_logits_that_are_no_numbers_are_refused() -> None:
+    model = TextModel(*tiny_model("gpt2"), name="tiny-gpt2")
+    for options in ({}, {"do_sample": True}, {"num_beams": 2}):
+        with model.edit(add(model, size=1e30)), pytest.raises(ModelError, match="no numbers"):
+            model.generate(PROMPTS[0], **options)
+
+
 def test_a_prompt_that_leaves_no_room_is_refused(tiny: TextModel) -> None:
     with pytest.raises(ExamplesError, match="exceed the model's 128"):
         tiny.generate(PROMPTS, max_new_tokens=125)

@@ -215,6 +215,11 @@ def test_strengths_move_the_score_by_exactly_that_much(tiny):
     for wrong in (float("nan"), float("inf")):
         with pytest.raises(ModelError, match="finite"):
             vector.add(wrong)
+    for absurd in (1e12, -1e30, 1e38):
+        for call in (vector.add, vector.set_coordinate):
+            with pytest.raises(ModelError, match="too large"):
+                call(absurd)
+    assert vector.add(1e4)
     with pytest.raises(ModelError, match="no calibrated"):
         vector.to_probability(0.5)
     with pytest.raises(ModelError, match="midpoint"):

@@ -113,7 +113,11 @@ class Add(Edit):
         return h + self.shift
 
     def prepare(self, device: torch.device, dtype: torch.dtype) -> Self:
-        return replace(self, shift=self.shift.to(device, dtype))
+        shift = self.shift.to(dtype)
+        if not torch.isfinite(shift).all():
+            kind = str(dtype).removeprefix("torch.")
+            raise ModelError(f"the shift at {self.site} does not fit into {kind}: use a smaller strength, or float32")
+        return replace(self, shift=shift.to(device))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,7 +220,9 @@ def add(
             raise ModelError(f"a steering strength must be a finite number, not {amount}")
         if len(coefficients) not in (1, len(part.write)):
             raise ModelError(f"{vector.name} has {len(part.write)} directions and takes as many coefficients, or one")
-        edits.append(Add(site=site, shift=(coefficients[:, None] * part.write).sum(0), **common))
+        shift = (coefficients[:, None] * part.write).sum(0)
+        _check_size(float(shift.double().norm()), part, f"a strength of {amount}")
+        edits.append(Add(site=site, shift=shift, **common))
     return tuple(edits)
 
 
@@ -252,6 +258,17 @@ def ablate(
     return tuple(edits)
 
 
+def _check_size(size: float, part: Part, what: str) -> None:
+    """Refuse what is so far from the class means that float32 would round the activation itself away."""
+    means = [float(mean.double().norm()) for mean in (part.mean_positive, part.mean_negative) if mean is not None]
+    usual = max([*means, float(part.write.double().norm())])
+    if not size * torch.finfo(torch.float32).eps <= usual:
+        raise ModelError(
+            f"{what} is too large: it moves an activation {size / usual:.0e} times as far as it is long, and float32 "
+            "keeps nothing of it; strengths are in units of the concept, 1 to 10 are usual"
+        )
+
+
 def set_coordinate(
     vector: ConceptVector,
     score: float,
@@ -263,6 +280,8 @@ def set_coordinate(
     if not math.isfinite(score):
         raise ModelError(f"a score must be a finite number, not {score}")
     common = _common(vector, position, gate)
+    for part in vector.parts.values():
+        _check_size(abs(score) * float(part.scale.double().norm()), part, f"a score of {score}")
     return tuple(
         SetCoordinate(site=site, directions=part.direction, targets=score * part.scale - part.intercept, **common)
         for site, part in vector.parts.items()

@@ -118,11 +118,13 @@ def _write(
     batch = pad(tokens, rows, pad_id=model.pad_id, masked=True, device=model.device, left=True)
     mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
     plan = Plan(batch.layouts, "left", edits, rows)
+    processors = [_numbers, *options.get("logits_processor", ())]
     settings = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
     if sampler is not None:
         settings = {key: value for key, value in options.items() if key not in _Sampler.OPTIONS}
         settings |= {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        settings["logits_processor"] = [*options.get("logits_processor", ()), sampler]
+        processors.append(sampler)
+    settings["logits_processor"] = processors
     if "stop_strings" in options:
         settings["tokenizer"] = model.tokenizer
     try:
@@ -141,6 +143,13 @@ def _complains_of_options(error: BaseException) -> bool:
     """Whether transformers' generation itself raised `error`, and neither the network nor code of the user's own."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__")).startswith("transformers.generation")
+
+
+def _numbers(ids: Tensor, scores: Tensor) -> Tensor:
+    """The logits as they are; refused where they are no numbers, of which a text could still be made."""
+    if scores.isnan().any():
+        raise ModelError("the model's logits are no numbers (NaN): use a smaller strength, or load it in float32")
+    return scores
 
 
 class _Sampler:
