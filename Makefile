@@ -42,8 +42,9 @@ format: setup-test ## format the code
 claims: setup-test ## run every claim of the catalog and record the results
 	$(BIN)/covec claims --all
 
-docs: setup ## write the generated pages again
+docs: setup-test ## write the generated pages again
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
+	PYTHONPATH=tests $(BIN)/python -m families.table > docs/families.md
 
 clean: ## remove .venv, caches and outputs
 	rm -rf .venv .venv-* covec-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
