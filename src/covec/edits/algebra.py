@@ -114,7 +114,7 @@ class Add(Edit):
 
     def prepare(self, device: torch.device, dtype: torch.dtype) -> Self:
         shift = self.shift.to(dtype)
-        if not torch.isfinite(shift).all():
+        if not torch.isfinite(shift.detach()).all():  # detached: no part of a graph that is recomputed
             kind = str(dtype).removeprefix("torch.")
             raise ModelError(f"the shift at {self.site} does not fit into {kind}: use a smaller strength, or float32")
         return replace(self, shift=shift.to(device))
