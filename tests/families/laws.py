@@ -126,15 +126,15 @@ def blocks(family: Family, model: TextModel) -> None:
 
 @law
 def hidden_states(family: Family, model: TextModel) -> None:
-    """`resid.k` is transformers' `hidden_states[k + 1]`, but for the last; `final` is the last hidden state"""
+    """`resid.k` is transformers' `hidden_states[k + 1]`, but for the last; `final` is `last_hidden_state`"""
     ids = model.tokenizer(TEXTS[0], return_tensors="pt").input_ids
     with torch.no_grad():
-        states = model.anatomy.body(ids, output_hidden_states=True).hidden_states
+        given = model.anatomy.body(ids, output_hidden_states=True)
     found = model.capture(TEXTS[:1], "resid.*", "all")
     for block in range(model.blocks - 1):
-        assert close(found[f"resid.{block}"], states[block + 1][0])
-    if "final" in family.kinds:
-        assert close(model.capture(TEXTS[:1], "final", "all")["final"], states[-1][0])
+        assert close(found[f"resid.{block}"], given.hidden_states[block + 1][0])
+    last = "final" if "final" in family.kinds else f"resid.{model.blocks - 1}"
+    assert close(model.capture(TEXTS[:1], last, "all")[last], given.last_hidden_state[0])
 
 
 @law

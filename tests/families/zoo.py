@@ -146,7 +146,7 @@ FAMILIES: dict[str, Family] = {
         "DbrxForCausalLM",
         {
             "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 4.0},
-            "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2},
+            "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2},
         },
         _MPT,
         out="norm_attn_norm.attn.out_proj",
