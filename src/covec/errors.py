@@ -6,9 +6,27 @@ it. The command line prints that line and exits with 2; anything else is a fault
 
 from __future__ import annotations
 
+import re
+
+_LONGEST = 600  # characters; an error begins with what is wrong and ends with the mend
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def one_line(text: str) -> str:
+    """`text` in one line of bounded length that no terminal, log or encoding takes for anything but text.
+
+    Line breaks become spaces. Other control characters, turns of the reading direction and the bytes of names that are
+    no text are written as escapes: what errors quote comes from files and names of others.
+    """
+    line = _UNSEEN.sub(lambda found: repr(found[0])[1:-1], " ".join(filter(None, map(str.strip, text.splitlines()))))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 205]} ... {line[-200:]}"
+
 
 class CovecError(Exception):
-    """Base of all errors that a user can mend."""
+    """Base of all errors that a user can mend; one line, whatever it quotes."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class ExamplesError(CovecError, ValueError):

@@ -178,8 +178,6 @@ def _parquet(path: Path, content: bytes) -> Table:
     try:
         with pq.ParquetFile(pa.BufferReader(content)) as file:
             names = file.schema_arrow.names
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ExamplesError(f"{path} has two columns called {twice!r}; rename one")
             columns: dict[str, list[Any]] = {name: [] for name in names}
             size = sum(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
             batches = file.iter_batches(_BATCH) if size <= _LARGEST else ()
@@ -192,6 +190,8 @@ def _parquet(path: Path, content: bytes) -> Table:
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates beyond the calendar
         reason = str(error).splitlines()[0].rstrip(".")
         raise ExamplesError(f"{path} is no Parquet file, or is cut short ({reason}); write it again") from None
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ExamplesError(f"{path} has two columns called {twice!r}; rename one")
     if size > _LARGEST:
         raise ExamplesError(f"{path} unpacks to more than {_LARGEST / 1e9:.1f} GB; it is read whole: give a part of it")
     count = max(map(len, columns.values()), default=0)

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from covec.concepts import _checks, _columns
 from covec.concepts._folders import tables
 from covec.concepts._labels import Labels
+from covec.concepts._names import name as check_name
 from covec.concepts._tables import Table, table_of
-from covec.errors import ExamplesError
+from covec.errors import CovecError, ExamplesError
 from covec.statistics.splits import REFUSED_UNDER, independent_groups, units
 
 _PER_ROW = ("groups", "pairs", "spans", "masks", "splits", "places")
@@ -302,8 +303,13 @@ def read_concepts(
 def require_enough(examples: Examples) -> tuple[int, int]:
     """The numbers of independent positives and negatives; fewer than 8 of a class raise `ExamplesError`.
 
-    Independent are groups or pairs where there are any, else different texts.
+    Independent are groups or pairs where there are any, else different texts. A name that no vector may have is refused
+    too, while there is nothing to lose.
     """
+    try:
+        check_name(examples.name)
+    except CovecError as error:
+        raise ExamplesError(f"{error}; rename the file, label or concept that it comes from") from None
     counts = independent_groups(examples.check().units, examples.labels)
     for count, name in zip(counts, ("positive", "negative"), strict=True):
         if count < REFUSED_UNDER:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFReader
+from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType
 
 from covec.concepts.part import Part
 from covec.concepts.vector import ConceptVector
@@ -16,7 +16,7 @@ from covec.errors import CovecError, FileError
 from covec.models.sites import Site
 from covec.reading import ordinary_file
 
-_MOST_VALUES = 2**16  # an honest control vector has three values and a tensor a block
+_MOST_READS = 2**16  # of a number or a text, 20 microseconds each; an honest control vector needs a dozen a block
 
 
 class _Reader(GGUFReader):
@@ -28,8 +28,8 @@ class _Reader(GGUFReader):
 
     def _get(self, offset: int, dtype: Any, count: int = 1, *options: Any, **named: Any) -> Any:
         self.seen += 1
-        if self.seen > 8 * _MOST_VALUES:
-            raise ValueError(f"it has more than {_MOST_VALUES} values beside its tensors")
+        if self.seen > _MOST_READS:
+            raise ValueError("it holds far more than the directions of a model's blocks")
         if int(offset) + np.dtype(dtype).itemsize * int(count) > len(self.data):
             raise ValueError("it is cut off")
         return super()._get(offset, dtype, count, *options, **named)
@@ -64,6 +64,8 @@ def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
 def _vector(reader: GGUFReader, name: str, named: bool) -> ConceptVector:
     if _text(reader, "general.architecture") != "controlvector":
         raise FileError("its architecture is not controlvector")
+    if sum(tensor.n_bytes for tensor in reader.tensors) > len(reader.data):
+        raise FileError("its tensors overlap")
     blocks = {_block(tensor): tensor.data for tensor in reader.tensors}
     if len({len(data) for data in blocks.values()}) > 1:
         raise FileError("its directions are of unequal length")
@@ -92,4 +94,8 @@ def _part(data: Any) -> Part:
 
 def _text(reader: GGUFReader, key: str) -> str:
     field = reader.get_field(key)
-    return bytes(field.parts[-1]).decode() if field is not None else ""
+    if field is None:
+        return ""
+    if field.types != [GGUFValueType.STRING]:
+        raise FileError(f"its {key} is no text")
+    return bytes(field.parts[-1]).decode()
