@@ -17,6 +17,7 @@ from transformers.models.llama import modeling_llama
 
 import covec
 from covec.checks.doctor import CHECKS, Diagnosis, doctor
+from covec.errors import ModelError
 from covec.models.anatomy import dissect
 from covec.models.load import load
 from covec.models.sites import Site
@@ -252,6 +253,10 @@ def too_many_heads() -> TextModel:
     return model
 
 
+def _name(make: Callable[..., TextModel]) -> str:
+    return make.__name__
+
+
 ROWS = {"padding-left", "padding-right", "batch", "cache"}
 CAPTURES = {"padding-right", "batch", "noop", "site-meaning"}
 SICK: dict[Callable[..., TextModel], set[str]] = {
@@ -283,8 +288,57 @@ SICK: dict[Callable[..., TextModel], set[str]] = {
 }
 
 
-@pytest.mark.parametrize("make", SICK, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", SICK, ids=_name)
 def test_a_sick_model_fails_its_check(make: Callable[..., TextModel], monkeypatch: pytest.MonkeyPatch) -> None:
     model = make(monkeypatch) if make is heads_in_another_order else make()
     found = doctor(model)
     assert failed(found) == SICK[make], str(found)
+
+
+@pytest.mark.parametrize(
+    "make", [positions_count_padding, attention_ignores_the_mask, cached_steps_begin_at_position_0], ids=_name
+)
+def test_in_bfloat16_it_fails_the_same_check(make: Callable[[], TextModel]) -> None:
+    model = make()
+    model.module.to(torch.bfloat16)
+    found = doctor(model)
+    assert failed(found) == SICK[make], str(found)
+
+
+def test_what_a_model_raises_is_a_finding() -> None:
+    model = model_of()
+
+    def refuse(kwargs: dict[str, Any]) -> dict[str, Any]:
+        if kwargs.get("attention_mask") is not None:
+            raise ValueError("masks are\nnot for me")
+        return kwargs
+
+    _called(model.module, refuse)
+    found = doctor(model)
+    assert found["padding-left"].detail == "raised ValueError: masks are not for me"
+    assert found["batch"].passed
+    assert not found.passed
+
+
+def test_a_model_in_training_mode_is_refused() -> None:
+    model = model_of("gpt2")
+    with pytest.raises(ModelError, match=r"model\.module\.eval\(\)"):
+        doctor(TextModel(model.module.train(), model.tokenizer))
+
+
+def test_a_model_that_reads_too_little_is_refused() -> None:
+    model = model_of()
+    model.config.max_position_embeddings = 1
+    with pytest.raises(ModelError, match="at most 1 tokens"):
+        doctor(TextModel(model.module, model.tokenizer))
+
+
+def test_a_diagnosis_shows_itself() -> None:
+    found = doctor(an_mlp_one_block_off())
+    assert found.headline == "tiny-llama (float32, cpu): site-meaning failed"
+    assert str(found).splitlines()[0] == found.headline
+    assert len(str(found).splitlines()) == 11
+    assert found._repr_html_().count("<tr>") == 10
+    assert "&lt;bos&gt;" in found._repr_html_()
+    with pytest.raises(KeyError):
+        found["no-such-check"]

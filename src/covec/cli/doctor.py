@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from covec.checks.doctor import Diagnosis
 
 
+_WIDE = 160  # characters, where stdout is no terminal: a line a check
+
+
 def doctor(
     model: options.Model = options.DEFAULT_MODEL,
     device: options.Device = "auto",
@@ -41,6 +44,8 @@ def _table(found: Diagnosis) -> str:
         outcome = Text("passed", "green") if check.passed else Text("FAILED", "bold red")
         table.add_row(check.name, outcome, Text(check.detail))
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDE
     with console.capture() as captured:
         console.print(table)
-    return captured.get().rstrip("\n")
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()).strip("\n")

@@ -48,7 +48,7 @@ def cache(patient: Patient) -> str:
         for place, row in enumerate(_PROMPTS)
     )
     same = torch.equal(cached.sequences, whole.sequences)
-    if not same and patient.limit < 1e-3:
+    if not same and patient.exact:
         raise Failed("greedy texts with and without the cache differ")
     told = "equal texts" if same else "texts equal but for ties within the limit"
     return f"{told}; log-probabilities {worst:.1e} from a plain hook's ({patient.allowed}); edited in all {_NEW} passes"
@@ -88,7 +88,7 @@ def _forced(patient: Patient, how: str, written: Any, place: int, row: int) -> f
     expected = logits.log_softmax(1)
     found = torch.stack([step[place] for step in written.logits]).float().cpu().log_softmax(1)
     apart = (found - expected).gather(1, new[:, None]).abs()[:, 0] / expected.abs().amax(1)
-    if not (far := float(apart.max())) <= patient.limit:
+    if not (far := patient.measure(apart)) <= patient.limit:
         raise Failed(
             f"{how}, log-probabilities of written tokens differ by {far:.1e} of the largest from those under a plain "
             f"hook, {patient.allowed}"

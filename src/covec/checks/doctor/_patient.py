@@ -40,8 +40,10 @@ class Patient:
     """A text model and what plain calls of it give."""
 
     def __init__(self, model: TextModel) -> None:
-        self.model, self.module = model, model.module
-        self.limit = 1e-4 if model.dtype in (torch.float32, torch.float64) else 3e-2
+        both = getattr(model.config, "is_encoder_decoder", False)
+        self.model, self.module = model, model.module.get_encoder() if both else model.module  # type: ignore[operator]
+        self.exact = model.dtype in (torch.float32, torch.float64)
+        self.limit = 1e-4 if self.exact else 3e-2
         ids = [list(model.tokenizer(text)["input_ids"]) for text in TEXTS]
         room = model.context or max(map(len, ids))
         fitting = [(text, row) for text, row in zip(TEXTS, ids, strict=True) if 0 < len(row) <= room]
@@ -121,29 +123,35 @@ class Patient:
         return max(self.near(f"{what}, at {name},", rows, true) for name, rows, true in pairs)
 
     def near(self, what: str, found: Float[Tensor, "rows d"], expected: Float[Tensor, "rows d"]) -> float:
-        """The distance between two sets of rows; fails where it exceeds the limit."""
-        far = distance(found, expected)
+        """The distance between the rows of one text, which must keep the limit."""
+        far = self.measure(distances(found, expected))
         if not far <= self.limit:
             raise Failed(f"{what} differ by {far:.1e} of the row's largest entry, {self.allowed}")
         return far
 
+    def measure(self, apart: Float[Tensor, "rows"]) -> float:
+        """What counts of the distances of a text's rows: the largest, or in lower precision that of three rows in four.
+
+        There rounding alone may send a token to another expert, or tell in an unlucky row of small entries.
+        """
+        return float(apart.max() if self.exact else apart.quantile(0.75, interpolation="higher"))
+
     @property
     def allowed(self) -> str:
         """The limit, for the detail of a check."""
-        return f"limit {self.limit:.0e}"
+        return f"limit {self.limit:.0e}" + ("" if self.exact else " in three rows of four")
 
 
 def _size(part: nn.Module) -> int:
     return sum(weight.numel() for weight in part.parameters())
 
 
-def distance(found: Float[Tensor, "rows d"], expected: Float[Tensor, "rows d"]) -> float:
-    """The largest difference within a row, as a share of the row's largest entry; infinite where shapes differ."""
+def distances(found: Float[Tensor, "rows d"], expected: Float[Tensor, "rows d"]) -> Float[Tensor, "rows"]:
+    """The largest difference within each row, as a share of its largest entry; infinite where it is none."""
     if found.shape != expected.shape:
-        return float("inf")
+        return torch.full((len(expected),), torch.inf)
     largest = expected.abs().amax(-1).clamp(min=torch.finfo(torch.float32).tiny)
-    worst = ((found - expected).abs().amax(-1) / largest).max()
-    return float(worst) if torch.isfinite(worst) else float("inf")
+    return ((found - expected).abs().amax(-1) / largest).nan_to_num(nan=torch.inf)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from covec.checks.doctor._patient import DoesNotApply, Failed, Patient, distance, first_tensor, listening
+from covec.checks.doctor._patient import Failed, Patient, distances, first_tensor, listening
 from covec.models.sites import Site
 
 _SUBLAYERS = ("attn", "mixer", "mlp")
@@ -23,14 +23,16 @@ def site_meaning(patient: Patient) -> str:
     for depth in patient.depths:
         site = Site("resid", depth)
         patient.near(f"{site} and what block {depth} gives", found[site], patient.alone[2][f"block {depth}"])
-    begin = 1 if distance(states[0], entering) <= patient.limit else 0  # some families leave out what block 0 takes
-    for depth in range(last):
+    begin = (
+        1 if states and patient.measure(distances(states[0], entering)) <= patient.limit else 0
+    )  # Mamba's begin after block 0
+    for depth in range(last if states else 0):
         name = f"hidden_states[{depth + begin}]"
         patient.near(f"resid.{depth} and {name}", found[Site("resid", depth)], states[depth + begin])
     told = f"resid.0 to resid.{last} are the blocks' outputs"
-    if Site("final") in found.rows:
+    if states and Site("final") in found.rows:
         patient.near("final and hidden_states[-1]", found[Site("final")], states[-1])
-        if distance(found[Site("resid", last)], states[-1]) <= patient.limit:
+        if patient.measure(distances(found[Site("resid", last)], states[-1])) <= patient.limit:
             raise Failed(f"resid.{last} is hidden_states[-1], which is after the final norm")
         told += ", before the final norm"
     return f"{told}; {_sums(patient, found.rows)} ({patient.allowed})"
@@ -41,9 +43,7 @@ def _hidden_states(patient: Patient) -> tuple[Tensor, list[Tensor]]:
     ids = torch.tensor([patient.ids[2]], device=patient.model.device)
     with torch.no_grad(), listening({"block 0": patient.blocks[0]}, "in") as heard:
         output = patient.module(input_ids=ids, output_hidden_states=True)
-    states = getattr(output, "hidden_states", None)
-    if states is None:
-        raise DoesNotApply(f"{type(patient.module).__name__} gives no hidden_states to compare with")
+    states = getattr(output, "hidden_states", None) or ()  # code that comes with a model may give none
     return heard["block 0"][0][0], [first_tensor(state)[0].float().cpu() for state in states]
 
 
