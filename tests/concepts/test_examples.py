@@ -283,3 +283,9 @@ def test_eight_independent_examples_a_class_are_enough() -> None:
         require_enough(repeated)
     with pytest.raises(ExamplesError, match="row 2: the text is empty"):
         require_enough(Examples(("a", ""), np.array([True, False])))
+
+
+@pytest.mark.parametrize("name", ["../joy", "/joy", "joy\nful", " joy", "jo\\y", "joy/", "j" * 201, "joy\u202eyoj"])
+def test_a_name_that_no_vector_may_have_is_refused_before_a_study(name: str) -> None:
+    with pytest.raises(ExamplesError, match="concept's name has .*; rename the file, label or concept"):
+        require_enough(many(16, name=name))

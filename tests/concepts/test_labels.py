@@ -110,3 +110,12 @@ def test_a_comma_in_a_name_is_part_of_it() -> None:
 def test_one_hot_rows_are_their_index(values: list[int]) -> None:
     one_hot = np.eye(5, dtype=int)[values]
     assert Labels.parse(one_hot).classes == Labels.parse(values).classes
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 5000])
+def test_numbers_beyond_floats_are_names_like_others(digits):
+    assert Labels.parse([digits, "0"]).binary("any", positive=digits).tolist() == [True, False]
+
+
+def test_neighbours_that_a_float_cannot_tell_apart_stay_two_classes():
+    assert len(Labels.parse([2**53, 2**53 + 1, "9007199254740993.0"]).spelling) == 2

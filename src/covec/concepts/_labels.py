@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from covec.errors import ExamplesError
 
 POSITIVE = frozenset({"1", "true", "positive", "pos", "yes"})
-_WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
+_WHOLE_NUMBER = re.compile(r"([+-]?\d{1,400})(\.0*)?")  # of more digits than any float has, but not of boundless ones
 _SHOWN = 12
 
 
@@ -122,7 +122,8 @@ def _class(value: Any, place: str) -> str:
     name = str(value).strip().casefold()
     if not name or name == "nan":
         raise ExamplesError(f"{place}: the label is missing; fill it in, or remove the row")
-    return str(int(float(name))) if _WHOLE_NUMBER.fullmatch(name) else name
+    whole = _WHOLE_NUMBER.fullmatch(name)
+    return str(int(whole[1])) if whole else name  # by way of a float, neighbours above 2**53 would become one
 
 
 def _unjoined(classes: list[frozenset[str]]) -> tuple[frozenset[str], ...]:

@@ -64,7 +64,7 @@ def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
 def _vector(reader: GGUFReader, name: str, named: bool) -> ConceptVector:
     if _text(reader, "general.architecture") != "controlvector":
         raise FileError("its architecture is not controlvector")
-    if sum(tensor.n_bytes for tensor in reader.tensors) > len(reader.data):
+    if sum(tensor.n_bytes for tensor in reader.tensors) > len(reader.data) - reader.data_offset:
         raise FileError("its tensors overlap")
     blocks = {_block(tensor): tensor.data for tensor in reader.tensors}
     if len({len(data) for data in blocks.values()}) > 1:
