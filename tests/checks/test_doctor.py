@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +19,14 @@ from transformers.models.llama import modeling_llama
 
 import covec
 from covec.checks.doctor import CHECKS, Diagnosis, doctor
+from covec.checks.doctor._patient import Patient
 from covec.errors import ModelError
 from covec.models.anatomy import dissect
 from covec.models.load import load
 from covec.models.sites import Site
 from covec.models.text import TextModel
+from families.zoo import FAMILIES
+from families.zoo import model_of as family
 from tiny import tiny_model, tiny_tokenizer
 
 NAMES = [
@@ -42,15 +47,26 @@ def failed(found: Diagnosis) -> set[str]:
     return {check.name for check in found.checks if not check.passed}
 
 
-def test_a_sound_model_passes_ten_checks_and_is_left_as_it_was(tiny: TextModel) -> None:
-    ids = torch.tensor([tiny.tokenizer("The hotel was clean.")["input_ids"]])
-    before = tiny.module(ids, output_hidden_states=True).logits  # for which transformers puts hooks of its own
-    hooks = _hooks(tiny.module)
-    found = covec.doctor(tiny)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_passes_and_is_left_as_it_was(name: str) -> None:
+    model = family(name)
+    plain = Patient(model)
+    ids = torch.tensor([plain.ids[1]])
+    before = plain.logits(ids)
+    plain.module(ids, output_hidden_states=True)  # for which transformers puts hooks of its own
+    hooks = _hooks(model.module)
+    found = covec.doctor(model)
     assert [check.name for check in found.checks] == NAMES == list(CHECKS)
     assert found.passed, str(found)
-    assert torch.equal(tiny.module(ids).logits, before)
-    assert _hooks(tiny.module) == hooks
+    assert torch.equal(plain.logits(ids), before)
+    assert _hooks(model.module) == hooks
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "dbrx", "mamba", "bert"])
+def test_families_pass_in_bfloat16(name: str) -> None:
+    module = copy.deepcopy(family(name).module).to(torch.bfloat16)
+    found = doctor(TextModel(module, family(name).tokenizer))
+    assert found.passed, str(found)
 
 
 def test_the_embedded_model_passes(smol: TextModel) -> None:
@@ -253,6 +269,11 @@ def too_many_heads() -> TextModel:
     return model
 
 
+def test_the_page_tells_of_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == NAMES
+
+
 def _name(make: Callable[..., TextModel]) -> str:
     return make.__name__
 
@@ -328,8 +349,8 @@ def test_a_model_in_training_mode_is_refused() -> None:
 
 def test_a_model_that_reads_too_little_is_refused() -> None:
     model = model_of()
-    model.config.max_position_embeddings = 1
-    with pytest.raises(ModelError, match="at most 1 tokens"):
+    model.config.max_position_embeddings = 9
+    with pytest.raises(ModelError, match="at most 9 tokens"):
         doctor(TextModel(model.module, model.tokenizer))
 
 

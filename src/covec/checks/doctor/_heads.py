@@ -37,9 +37,8 @@ def _rebuild(patient: Patient, depth: int) -> float:
     with listening({"taken": projection}, "in") as heard:
         patient.logits(torch.tensor([patient.ids[2]]))
     far = patient.near(f"heads of block {depth} and what the output projection takes", rebuilt, heard["taken"][0][0])
-    weight = next(projection.parameters())
     with torch.no_grad():
-        made = projection(rebuilt.to(weight.device, weight.dtype))
+        made = projection(rebuilt.to(next(projection.parameters()).device, patient.model.dtype))
         if all(part is not projection for part in tap.module.modules()):  # a norm of what attention gives
             made = tap.module(made)
     made = made.float().cpu() * tap.scale

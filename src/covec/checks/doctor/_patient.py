@@ -25,6 +25,7 @@ TEXTS = (
     "She wrote it down, folded the paper and said nothing.",
     "No.",
 )
+_SPARE = 8  # tokens that a model must be able to write after a text
 Rows = dict[str, Float[Tensor, "tokens d"]]  # by what was read: `block 3`, `logits`
 
 
@@ -45,10 +46,10 @@ class Patient:
         self.exact = model.dtype in (torch.float32, torch.float64)
         self.limit = 1e-4 if self.exact else 3e-2
         ids = [list(model.tokenizer(text)["input_ids"]) for text in TEXTS]
-        room = model.context or max(map(len, ids))
+        room = model.context - _SPARE if model.context else max(map(len, ids))
         fitting = [(text, row) for text, row in zip(TEXTS, ids, strict=True) if 0 < len(row) <= room]
         if len({len(row) for _, row in fitting}) < 2:
-            raise ModelError(f"{model.name} reads at most {room} tokens, too few for the doctor's texts")
+            raise ModelError(f"{model.name} reads at most {model.context} tokens, too few for the doctor's texts")
         self.texts, self.ids = [text for text, _ in fitting], [row for _, row in fitting]
 
     @cached_property

@@ -30,10 +30,12 @@ def site_meaning(patient: Patient) -> str:
         name = f"hidden_states[{depth + begin}]"
         patient.near(f"resid.{depth} and {name}", found[Site("resid", depth)], states[depth + begin])
     told = f"resid.0 to resid.{last} are the blocks' outputs"
-    if states and Site("final") in found.rows:
-        patient.near("final and hidden_states[-1]", found[Site("final")], states[-1])
-        if patient.measure(distances(found[Site("resid", last)], states[-1])) <= patient.limit:
-            raise Failed(f"resid.{last} is hidden_states[-1], which is after the final norm")
+    ends = [found[site] for site in (Site("resid", last), Site("final")) if site in found.rows]
+    if states and all(patient.measure(distances(rows, states[-1])) > patient.limit for rows in ends):
+        raise Failed(f"hidden_states[-1] is neither resid.{last} nor what follows the final norm")
+    if len(ends) == 2:
+        if patient.measure(distances(*ends)) <= patient.limit:
+            raise Failed(f"resid.{last} is what follows the final norm, and not what the last block gives")
         told += ", before the final norm"
     return f"{told}; {_sums(patient, found.rows)} ({patient.allowed})"
 

@@ -38,7 +38,7 @@ def _chat(patient: Patient, tokenizer: Any) -> str:
 
 def _content(patient: Patient, tokenizer: Any) -> int:
     """The number of tokens that `content` selects, also around special tokens amid the text."""
-    special = {getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")} - {None}
+    special = {getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad", "cls", "sep")} - {None}
     words = [tokenizer.convert_ids_to_tokens(token) for token in sorted(special)]
     texts = [*patient.texts[1:4], *(f"The hotel {word} was clean." for word in words)]
     found = patient.model.capture(texts, "embed", "content/none")
