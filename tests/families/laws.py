@@ -14,8 +14,11 @@ import torch
 from torch import Tensor, nn
 
 import covec
+from covec.activations.capture import forward
+from covec.activations.split import Split
 from covec.edits.algebra import Ablate, Add, Edit
 from covec.errors import ModelError
+from covec.models.batching import pad
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.taps import hidden_of
@@ -37,7 +40,8 @@ def law(function: Law) -> Law:
 
 def applies(name: str, family: Family, model: TextModel) -> bool:
     """Whether a law speaks of a family: of those that write, of those that do not, or of all."""
-    return {"cache": model.generates, "padding": model.generates, "encoders": not model.causal}.get(name, True)
+    of_some = {"cache", "padding", "decoding", "own_calls"}
+    return model.generates if name in of_some else not model.causal if name == "encoders" else True
 
 
 def close(one: Tensor, other: Tensor, size: Tensor | None = None) -> bool:
@@ -258,6 +262,60 @@ def padding(family: Family, model: TextModel) -> None:
 def _ids(model: TextModel, texts: list[str], **options: Any) -> list[str]:
     """Texts of exactly six new tokens each: at their end a model would stop and tell less."""
     return model.generate(texts, max_new_tokens=6, min_new_tokens=6, **options)  # type: ignore[no-any-return]
+
+
+@law
+def decoding(family: Family, model: TextModel) -> None:
+    """sampled and beamed texts under an edit are the same with and without cache, alone and in a batch"""
+    with model.edit(shift(model, Site("resid", 0), 3.0, "last+generated")):
+        for options in ({"do_sample": True, "seed": 2}, {"num_beams": 2}):
+            texts = _ids(model, TEXTS, **options)
+            assert _ids(model, TEXTS, use_cache=False, **options) == texts
+            assert [_ids(model, [text], **options)[0] for text in TEXTS] == texts
+
+
+@law
+def own_calls(family: Family, model: TextModel) -> None:
+    """transformers' own `generate`, and passes made one by one with its cache, are edited as covec's"""
+    ids, mask = _padded_left(model)
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False}
+    module: Any = model.module
+    with model.edit(shift(model, Site("resid", 0), 3.0, "from-2")):
+        expected = model.generate(TEXTS, **settings)
+        written = module.generate(ids, attention_mask=mask, pad_token_id=model.pad_id, **settings)
+        alone = ids[:1, mask[0].argmax() :]
+        steps, cached = [alone], None
+        for _ in range(4):
+            with torch.no_grad():
+                output = module(steps[-1], use_cache=True, **({} if cached is None else cached))
+            cached = {name: output[name] for name in ("cache", "past_key_values", "cache_params") if output.get(name)}
+            steps.append(output.logits[:, -1:].argmax(-1))
+    assert model.tokenizer.batch_decode(written[:, ids.shape[1] :], skip_special_tokens=True) == expected
+    assert torch.equal(torch.cat(steps[1:], 1), written[:1, ids.shape[1] :])
+
+
+def _padded_left(model: TextModel) -> tuple[Tensor, Tensor]:
+    rows = [model.tokenizer(text).input_ids for text in TEXTS]
+    longest = max(map(len, rows))
+    ids = torch.tensor([[model.pad_id] * (longest - len(row)) + row for row in rows])
+    return ids, torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+
+
+@law
+def split(family: Family, model: TextModel) -> None:
+    """the blocks above a site, run alone from what those below gave, give what the whole gives, edited or not"""
+    tokens = model.tokenize(TEXTS)
+    batch = pad(tokens, range(len(TEXTS)), pad_id=model.pad_id, masked=not model.causal, device=model.device)
+    real = torch.tensor([[place < len(item.ids) for place in range(batch.ids.shape[1])] for item in tokens])
+    for site in present(model, "embed resid attn mlp mixer final"):
+        upper = Split(model, site)
+        edit = shift(model, site, position="all")
+        with torch.no_grad():
+            stream = upper.encode(batch)
+            assert close(upper.decode(batch, stream)[real], forward(model, batch)[0][real])
+            changed = upper.decode(batch, stream, lambda hidden, edit=edit: hidden + edit.shift)
+            with model.edit(edit):
+                assert close(changed[real], forward(model, batch)[0][real])
 
 
 @law

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from covec.errors import ModelError
-from covec.models.anatomy import dissect
+from covec.models.anatomy import Tap, dissect
 from covec.models.sites import Site
 from covec.models.text import TextModel
 from tiny import tiny_model
@@ -117,6 +117,21 @@ def test_unknown_sites_are_refused(tiny: TextModel) -> None:
         tiny.capture(TEXTS, "nowhere.at.all")
     with pytest.raises(ModelError, match="no site"):
         tiny.anatomy.tap(Site("resid", 99))
+
+
+@pytest.mark.parametrize("columns", [None, slice(1, 3)])
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_a_tap_writes_what_it_reads(columns: slice | None, scale: float) -> None:
+    """What does not change stays bit for bit, also where the site is a multiple of what its module gives."""
+    tap = Tap(nn.Identity(), columns=columns, scale=scale)
+    hidden = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    given = hidden.clone()
+    assert torch.equal(tap.write(hidden, tap.read(hidden)), hidden)
+    changed = tap.write(hidden, tap.read(hidden) + 1)
+    assert torch.allclose(tap.read(changed), tap.read(hidden) + 1)
+    assert torch.equal(hidden, given)
+    outside = [0, 3] if columns else []
+    assert torch.equal(changed[..., outside], hidden[..., outside])
 
 
 def test_a_network_without_blocks_is_refused() -> None:

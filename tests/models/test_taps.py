@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from covec.errors import ModelError
-from covec.models.taps import hidden_of, hook, uncompiled, with_hidden
+from covec.models.taps import by_token, hidden_of, hook, uncompiled, with_hidden
 
 
 class Pair(NamedTuple):
@@ -104,3 +104,25 @@ def test_code_compiled_before_a_hook_came_sees_it() -> None:
     with uncompiled():
         pass
     assert torch.equal(compiled(given), torch.full((1, 2, 3), 2.0))
+
+
+def test_tokens_of_all_rows_in_one_list_are_told_apart() -> None:
+    rows = torch.arange(24.0).view(2, 3, 4)
+    assert by_token(rows, (2, 3), "here") is rows
+    assert torch.equal(by_token(rows.view(6, 4), (2, 3), "here"), rows)
+    for strange in (rows[:, :2], rows[0], rows[..., None], rows.view(6, 4)[:5]):
+        with pytest.raises(ModelError, match=r"here gives \[.* for 2 rows of 3 tokens, not one row a token"):
+            by_token(strange, (2, 3), "here")
+
+
+def test_a_module_without_a_tensor_has_no_input() -> None:
+    class Clock(nn.Module):
+        def forward(self, *, hour: int = 0, sand: Tensor | None = None) -> Any:
+            return sand
+
+    clock = Clock()
+    handle = hook(clock, "in", lambda hidden: hidden + 1)
+    assert torch.equal(clock(sand=torch.zeros(2)), torch.ones(2))
+    with pytest.raises(ModelError, match="called without a tensor"):
+        clock(hour=3)
+    handle.remove()

@@ -46,6 +46,10 @@ def follow(model: TextModel) -> Callable[[], None]:
 
 def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Before a forward pass: find the plan it belongs to and where its columns start."""
+    if kwargs.get("pixel_values") is not None and edits_in_force(model.module):
+        raise ModelError(
+            "covec reads and edits text, not images: give token ids alone, or call the model outside a scope"
+        )
     ids = args[0] if args else kwargs.get("input_ids")
     shown = kwargs["inputs_embeds"] if ids is None else ids
     cache = _cache_of(kwargs)

@@ -22,6 +22,7 @@ _KINDS = {
     "mlp": re.compile(r"mlp|feed_?forward|ffn|moe|experts", re.I),
 }
 _EXPERTS = re.compile(r"experts?$|router|moe", re.I)
+_WITHIN_EXPERTS = re.compile(r"((?:.+\.)?experts)\.")
 _NORM = re.compile(r"norm|^ln", re.I)
 _FINAL_NORM = re.compile(r"final|_f$|^(layer_?)?norm$")
 # Norms of what a sublayer gives, before it is added. Elsewhere `post_attention_layernorm` is the one before the MLP:
@@ -74,6 +75,8 @@ class Anatomy:
         if site in self.taps:
             return self.taps[site]
         if site.kind == "module":
+            if inside := _WITHIN_EXPERTS.match(site.path):
+                raise ModelError(f"an expert of {inside[1]} sees only the tokens sent to it: name {inside[1]} itself")
             try:
                 return Tap(self.body.get_submodule(site.path), site.end)
             except AttributeError:

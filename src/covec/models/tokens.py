@@ -87,15 +87,13 @@ def tokenize(
     context: int | None = None,
     reply: bool = False,
     offsets: bool = True,
-    first: int = 0,
     places: Sequence[str] | None = None,
 ) -> TokenTable:
     """Tokenise texts exactly as `tokenizer(text)` does, and chats by the chat template with no token added.
 
     With `reply` a chat ends with the header of the assistant's turn, and `last` means the prompt's last token. With
     `offsets=False` the character offsets, which weigh most, are left out of the result. Errors name an
-    input by its entry in `places`, such as a line of a file, or else count from `first`, the index of the first input
-    in what it is a part of.
+    input by its entry in `places`, such as a line of a file.
 
     Raises
     ------
@@ -104,12 +102,14 @@ def tokenize(
     """
 
     def place(index: int) -> str:
-        return f"input {first + index + 1}" if places is None else places[index]
+        return f"input {index + 1}" if places is None else places[index]
 
     texts, chats = [], []
     for index, given in enumerate(inputs):
         if not isinstance(given, str) and not _is_chat(given):
             raise ExamplesError(f"{place(index)} is {type(given).__name__}: give a string or a list of messages")
+        if not isinstance(given, str) and not all(isinstance(turn["content"], str | None) for turn in given):
+            raise ExamplesError(f"{place(index)} holds more than text: give the content of every message as a string")
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
     special = special_ids(tokenizer)

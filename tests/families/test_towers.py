@@ -1,0 +1,199 @@
+"""What single families bring: towers beside the text's, encoders of other models, norms, positions, folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+import covec
+from covec.edits.algebra import Add
+from covec.errors import CovecError, ExamplesError, ModelError
+from covec.models.positions import Position
+from covec.models.sites import Site
+from covec.models.text import TextModel
+from families.laws import TEXTS, close
+from families.zoo import FAMILIES, SHAPE, model_of
+from tiny import randomised, tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer("one")
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
+
+
+def small(kind: str, **config: Any) -> Any:
+    """A random model of a class of transformers."""
+    maker = getattr(transformers, kind)
+    given = {**SHAPE, "vocab_size": len(TOKENIZER), "pad_token_id": TOKENIZER.pad_token_id, **config}
+    return randomised(lambda: maker(maker.config_class(**given)))
+
+
+def one_line(error: pytest.ExceptionInfo[CovecError]) -> bool:
+    return "\n" not in str(error.value)
+
+
+def test_images_are_refused_by_a_model_that_takes_them() -> None:
+    model = model_of("gemma3")
+    chat = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}]
+    with pytest.raises(ExamplesError, match="input 1 holds more than text") as told:
+        model.capture([chat], "resid.1")  # type: ignore[list-item]
+    assert one_line(told)
+    with pytest.raises(ModelError, match="takes no pixel_values: .* not images") as told:
+        model.generate("x", pixel_values=torch.zeros(1, 3, 8, 8))
+    assert one_line(told)
+    edit = Add(site=Site("resid", 1), shift=torch.ones(32))
+    with model.edit(edit), pytest.raises(ModelError, match="not images") as told:
+        model.module(input_ids=torch.ones(1, 3, dtype=torch.long), pixel_values=torch.zeros(1, 3, 8, 8))
+    assert one_line(told)
+
+
+def test_the_text_tower_is_the_one_beside_the_token_embedding() -> None:
+    """The vision tower is deeper, and would be taken for the larger stack."""
+    model = model_of("gemma3")
+    assert (model.blocks, model.width) == (2, 32)
+    assert type(model.anatomy.blocks[0]).__name__ == "Gemma3DecoderLayer"
+
+
+@pytest.fixture(scope="module")
+def seq2seq() -> Any:
+    return small("T5ForConditionalGeneration", **T5)
+
+
+def test_of_an_encoder_decoder_the_encoder_is_read(seq2seq: Any) -> None:
+    model = covec.load(seq2seq, TOKENIZER)
+    assert (model.blocks, model.causal, model.has_head, model.generates) == (2, False, False, False)
+    alone = covec.load(seq2seq.get_encoder(), TOKENIZER)
+    rows, expected = (some.capture(TEXTS, some.sites, "all") for some in (model, alone))
+    assert all(torch.equal(rows[site], expected[site]) for site in model.sites)
+    with pytest.raises(ModelError, match="does not continue texts, it is an encoder") as told:
+        model.generate("x")
+    assert one_line(told)
+
+
+def test_what_the_encoder_reads_can_be_edited_and_the_decoder_hears_of_it(seq2seq: Any) -> None:
+    model = covec.load(seq2seq, TOKENIZER)
+    ids = TOKENIZER(TEXTS[0], return_tensors="pt").input_ids
+
+    def written() -> Tensor:
+        given = seq2seq.generate(ids, max_new_tokens=3, output_logits=True, return_dict_in_generate=True)
+        return torch.stack(given.logits)
+
+    plain = written()
+    with model.edit(Add(site=Site("resid", 0), shift=torch.linspace(-3, 3, 32))):
+        assert not torch.equal(written()[0], plain[0])
+    assert torch.equal(written(), plain)
+
+
+FOLDERS = {
+    "bert": ("BertForMaskedLM", "BertForMaskedLM", {}),
+    "bert without a head": ("BertModel", "BertModel", {}),
+    "llama without a head": ("LlamaModel", "LlamaModel", {}),
+    "llama that classifies": ("LlamaForSequenceClassification", "LlamaModel", {}),
+    "modernbert": ("ModernBertForMaskedLM", "ModernBertForMaskedLM", {"cls_token_id": 1, "sep_token_id": 2}),
+    "opt": ("OPTForCausalLM", "OPTForCausalLM", {"ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "t5": ("T5ForConditionalGeneration", "T5EncoderModel", T5),
+    "t5 encoder": ("T5EncoderModel", "T5EncoderModel", T5),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_are_read_with_the_head_that_was_saved(name: str, tmp_path: Path) -> None:
+    kind, read_as, config = FOLDERS[name]
+    module = small(kind, **config)
+    module.save_pretrained(tmp_path)
+    TOKENIZER.save_pretrained(tmp_path)
+    model, live = covec.load(tmp_path, dtype="float32", device="cpu"), covec.load(module, TOKENIZER)
+    assert type(model.module).__name__ == read_as
+    rows, expected = (some.capture(TEXTS, "resid.*", "all") for some in (model, live))
+    assert all(close(rows[site], expected[site]) for site in rows.sites)
+
+
+NORMS = {
+    "bert": ("attention.output.LayerNorm", "output.LayerNorm"),
+    "roberta": ("attention.output.LayerNorm", "output.LayerNorm"),
+    "electra": ("attention.output.LayerNorm", "output.LayerNorm"),
+    "distilbert": ("sa_layer_norm", "output_layer_norm"),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_between_its_norms_the_stream_of_these_grows_by_attention_and_mlp(name: str) -> None:
+    model = model_of(name)
+    rows = model.capture(TEXTS, ["embed", "resid.*", "attn.*", "mlp.*"], "all")
+    for block in range(model.blocks):
+        before = rows["embed" if block == 0 else f"resid.{block - 1}"]
+        first, second = (model.anatomy.blocks[block].get_submodule(path) for path in NORMS[name])
+        with torch.no_grad():
+            middle = first(before + rows[f"attn.{block}"])
+            assert close(second(middle + rows[f"mlp.{block}"]), rows[f"resid.{block}"])
+
+
+def test_every_family_that_says_so_is_among_them() -> None:
+    assert set(NORMS) == {name for name, family in FAMILIES.items() if "stream" in family.breaks}
+
+
+def test_what_a_block_multiplies_is_read_and_written_in_the_measure_of_the_stream() -> None:
+    model = model_of("granite")
+    site, shift = Site("mlp", 1), torch.linspace(-1, 1, 32)
+    plain = model.capture(TEXTS, "resid.1", "all")["resid.1"]
+    with model.edit(Add(site=site, shift=shift, position=Position("all"))):
+        assert close(model.capture(TEXTS, "resid.1", "all")["resid.1"] - plain, shift.expand_as(plain), plain + shift)
+
+
+def test_blocks_that_serve_several_layers_are_refused() -> None:
+    with pytest.raises(ModelError, match="AlbertModel runs 1 blocks as 2 layers") as told:
+        TextModel(small("AlbertForMaskedLM", embedding_size=16), TOKENIZER)
+    assert one_line(told)
+
+
+def test_a_norm_of_something_else_is_not_the_final_one() -> None:
+    """DeBERTa norms its relative positions beside the blocks."""
+    model = TextModel(small("DebertaV2ForMaskedLM", relative_attention=True, norm_rel_ebd="layer_norm"), TOKENIZER)
+    assert "final" not in {site.kind for site in model.sites}
+    assert len(model.capture(TEXTS, model.sites, "last")) == len(TEXTS)
+
+
+def test_an_input_as_long_as_the_positions_reach_is_read_and_a_longer_one_refused() -> None:
+    """RoBERTa counts positions from its padding's on, so that it has fewer than its configuration says."""
+    for name in ("roberta", "gpt2", "opt", "mpt", "bert"):
+        model = model_of(name)
+        longest = " ".join("x" for _ in range(40))
+        ids = model.tokenizer(longest).input_ids[: model.context]
+        with torch.no_grad():
+            model.module(torch.tensor([ids[:1] * (model.context or 0)]))
+        with pytest.raises(ExamplesError, match=f"the model reads {model.context}"):
+            model.capture([longest + longest], "resid.1")
+
+
+def test_a_block_with_experts_has_no_neurons_and_one_without_has() -> None:
+    """Block 1 has experts, of which one is shared by all tokens: its neurons are not the block's."""
+    latent = {"q_lora_rank": 16, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    experts = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 24}
+    module = small("DeepseekV3ForCausalLM", num_experts_per_tok=2, first_k_dense_replace=1, **latent, **experts)
+    model = TextModel(module, TOKENIZER)
+    assert [site for site in model.sites if site.kind == "neuron"] == [Site("neuron", 0)]
+    rows = model.capture(TEXTS, ["resid.0", "resid.1", "attn.1", "mlp.1"], "all")
+    assert close(rows["resid.1"] - rows["resid.0"], rows["attn.1"] + rows["mlp.1"], rows["resid.1"])
+
+
+def test_experts_see_only_some_tokens_and_what_is_in_them_is_no_site() -> None:
+    """The router sees all of them, in one list; tokens reach the experts sorted by expert."""
+    model = model_of("mixtral")
+    rows = model.capture(TEXTS, ["layers.0.mlp.gate@in", "layers.0.mlp@in"], "all")
+    assert torch.equal(rows["layers.0.mlp.gate@in"], rows["layers.0.mlp@in"])
+    with pytest.raises(ModelError, match=r"an expert of layers\.0\.mlp\.experts sees only .*: name layers") as told:
+        model.capture(TEXTS, "layers.0.mlp.experts.act_fn")
+    assert one_line(told)
+
+
+def test_a_bidirectional_decoder_is_read_with_a_mask() -> None:
+    """Without one, the padding of shorter rows would leak into them."""
+    module = small("Gemma3ForCausalLM", num_key_value_heads=2, head_dim=8, use_bidirectional_attention=True)
+    model = TextModel(module, TOKENIZER)
+    assert not model.causal
+    together = model.capture(TEXTS, "resid.*", "all")
+    for index, text in enumerate(TEXTS):
+        assert close(together.of(index, "resid.1"), model.capture([text], "resid.1", "all")["resid.1"])
