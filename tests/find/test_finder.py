@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from covec import registry
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.errors import ExamplesError
 from covec.find import Finder, Fits, fit_together
 from covec.find._rows import Labels

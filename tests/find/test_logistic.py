@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find._rows import Rows
 from covec.find.logistic import RIDGES, Logistic
 from covec.statistics.auroc import auroc

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covec.activations.moments import Moments
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find.mean_difference import MeanDifference
 
 

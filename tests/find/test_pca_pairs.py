@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.errors import ExamplesError
 from covec.find._rows import Rows
 from covec.find.pca_pairs import PcaPairs, paired_differences

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find._rows import Rows
 from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference

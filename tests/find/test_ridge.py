@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge as Peer
 from sklearn.preprocessing import StandardScaler
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find._rows import Rows
 from covec.find._solvers import areas
 from covec.find.mean_difference import MeanDifference

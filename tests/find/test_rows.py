@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.errors import ExamplesError
 from covec.find._rows import Labels, Rows, as_cells, two_classes
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find._rows import Rows
 from covec.find._solvers import LOGISTIC, SQUARED_HINGE, Loss, Problem, Spectrum, areas, best, minimise
 

@@ -6,7 +6,7 @@ import torch
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find.svm import Svm
 
 

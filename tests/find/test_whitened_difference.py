@@ -9,7 +9,7 @@ from sklearn.covariance import oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from covec.checks.finders import draw
+from covec.checks.planted import draw
 from covec.find.ridge import Ridge
 from covec.find.whitened_difference import WhitenedDifference, shrinkage
 

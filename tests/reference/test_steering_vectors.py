@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from covec.checks.finders import Drawn, draw
+from covec.checks.planted import Drawn, draw
 from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference
 from covec.find.pca_pairs import PcaPairs

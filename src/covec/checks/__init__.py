@@ -1,1 +1,77 @@
-"""Checks: the contract of each verb as code, run over every registered method by discovery."""
+"""Checks: the contract of each verb as code, run over every registered method by discovery.
+
+`check_finder`, `check_edit`, `check_aggregator` and `check_vector` hold one method to its contract and raise at the
+first law that it breaks; `all_checks` lists every law of everything that is found, for a test to run one by one:
+
+    @pytest.mark.parametrize("check", covec.checks.all_checks(), ids=str)
+    def test_contract(check):
+        check.run()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from covec.checks._check import Check
+    from covec.concepts.vector import ConceptVector
+    from covec.detect import Aggregator
+    from covec.find import Finder
+
+Expected = Mapping[str, str] | None
+
+
+def check_finder(finder: str | type[Finder] | Finder, expected_failures: Expected = None) -> None:
+    """Hold a finder to its contract: a registered name, a class, or an instance with parameters of its own.
+
+    Parameters
+    ----------
+    expected_failures
+        Laws that it cannot keep, by their words, with the reasons; where one is kept after all, that raises too.
+
+    Raises
+    ------
+    AssertionError, CovecError
+        A law is broken; a note of the error says which.
+    """
+    from covec.checks.finders import finder_checks
+
+    _run(finder_checks(finder, expected_failures))
+
+
+def check_edit(make: str | Callable[..., Any], expected_failures: Expected = None) -> None:
+    """Hold an edit to its contract: a function that makes it of a concept vector, or the name of one of covec's own.
+
+    Parameters and errors are those of `check_finder`. A function with a parameter `strength` is also held to the laws
+    of strengths.
+    """
+    from covec.checks.edits import edit_checks
+
+    _run(edit_checks(make, expected_failures))
+
+
+def check_aggregator(aggregator: str | type[Aggregator], expected_failures: Expected = None) -> None:
+    """Hold an aggregator to its contract: a registered name, or a class; else as `check_finder`."""
+    from covec.checks.aggregators import aggregator_checks
+
+    _run(aggregator_checks(aggregator, expected_failures))
+
+
+def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> None:
+    """Hold a concept vector to its contract; else as `check_finder`."""
+    from covec.checks.vectors import vector_checks
+
+    _run(vector_checks(vector, expected_failures))
+
+
+def all_checks() -> list[Check]:
+    """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
+    from covec.checks import aggregators, edits, finders, vectors
+
+    return [check for room in (finders, edits, aggregators, vectors) for check in room.discovered()]
+
+
+def _run(checks: Iterable[Check]) -> None:
+    for check in checks:
+        check.run()

@@ -1,0 +1,67 @@
+"""Everything that covec finds by discovery keeps its contract; what it cannot keep is listed with a reason."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from covec import checks, registry
+from covec.checks._check import Check
+from covec.checks.edits import MAKERS
+from covec.checks.expected import EXPECTED_FAILURES, SCIKIT_LEARN
+from covec.errors import CovecError
+
+CHECKS = checks.all_checks()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+def test_contract(check: Check) -> None:
+    check.run()
+
+
+def test_every_method_is_found() -> None:
+    found = {(check.verb, check.method) for check in CHECKS}
+    assert {name for verb, name in found if verb == "find"} == set(registry.names("find"))
+    assert {name for verb, name in found if verb == "detect"} == set(registry.names("detect"))
+    assert {name for verb, name in found if verb == "edit"} >= set(MAKERS)
+    assert sum(verb == "vector" for verb, _ in found) >= 8
+
+
+def test_every_expected_failure_is_of_a_check_and_has_a_reason() -> None:
+    assert set(EXPECTED_FAILURES) <= {(check.verb, check.method, check.title) for check in CHECKS}
+    assert all(len(reason) > 20 for reason in (*EXPECTED_FAILURES.values(), *SCIKIT_LEARN.values()))
+
+
+def broken(subject: bool) -> None:
+    """A law that is kept where the subject is true."""
+    assert subject
+
+
+def test_an_expected_failure_has_to_fail() -> None:
+    Check("find", "some", broken, False, "it cannot be helped").run()
+    with pytest.raises(AssertionError, match="find some: broken: kept after all"):
+        Check("find", "some", broken, True, "it cannot be helped").run()
+
+
+def test_a_crash_is_no_expected_failure() -> None:
+    with pytest.raises(TypeError) as caught:
+        Check("find", "some", lambda subject: subject + 1, "", "it cannot be helped").run()
+    assert "find some" in caught.value.__notes__[-1]
+
+
+def test_failures_are_expected_of_laws_that_there_are() -> None:
+    with pytest.raises(CovecError, match="no law 'louder' for mean; there are: equal scores"):
+        checks.check_aggregator("mean", {"louder": "because"})
+
+
+def test_without_assertions_nothing_passes() -> None:
+    code = "from covec.checks import check_aggregator; check_aggregator('mean')"
+    run = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
+    assert "run without -O" in run.stderr
+
+
+def test_the_package_costs_nothing_until_it_is_used() -> None:
+    code = "import sys, covec.checks; assert not {'torch', 'numpy', 'sklearn'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
