@@ -9,7 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from covec.activations.moments import Moments as Moments
     from covec.activations.rows import Activations as Activations
+    from covec.activations.store import ActivationStore as ActivationStore
+    from covec.activations.store import load_store as load_store
+    from covec.activations.tally import load_moments as load_moments
     from covec.checks.doctor import doctor as doctor
     from covec.concepts.bank import Bank as Bank
     from covec.concepts.bank import load_bank as load_bank
@@ -26,12 +30,14 @@ if TYPE_CHECKING:
     from covec.studies import study as study
 
 _PUBLIC = {
+    "ActivationStore": "covec.activations.store:ActivationStore",
     "Activations": "covec.activations.rows:Activations",
     "Bank": "covec.concepts.bank:Bank",
     "ConceptVector": "covec.concepts.vector:ConceptVector",
     "CovecError": "covec.errors:CovecError",
     "Examples": "covec.concepts.examples:Examples",
     "Figure": "covec.statistics.figure:Figure",
+    "Moments": "covec.activations.moments:Moments",
     "Position": "covec.models.positions:Position",
     "Site": "covec.models.sites:Site",
     "Study": "covec.studies:Study",
@@ -39,6 +45,8 @@ _PUBLIC = {
     "doctor": "covec.checks.doctor:doctor",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",
+    "load_moments": "covec.activations.tally:load_moments",
+    "load_store": "covec.activations.store:load_store",
     "load_vector": "covec.concepts.bank:load_vector",
     "study": "covec.studies:study",
 }

@@ -150,12 +150,12 @@ def sweep(
             bar.advance(sum(lengths[place] for place in packed))
 
 
-def selected(position: Position, layout: Layout, index: int) -> int:
-    """Number of tokens that `position` selects in the input at `index`; none is refused where it must give a row."""
+def selected(position: Position, layout: Layout, place: str) -> int:
+    """Number of tokens that `position` selects in the input at `place`; none is refused where it must give a row."""
     count = int(mask(position, layout).sum())
     if position.single and not count:
         size = f"{layout.length} token{'s' if layout.length > 1 else ''}"
-        raise ModelError(f"position {position} selects nothing in input {index + 1}, which has {size}")
+        raise ModelError(f"position {position} selects nothing in {place}, which has {size}")
     return count
 
 
@@ -178,7 +178,7 @@ class _Sink:
         self.bare = np.zeros(len(first), dtype=bool)
         for place, row in enumerate(first):
             layout = tokens[row].layout
-            counts[place] = selected(position, layout, row)
+            counts[place] = selected(position, layout, f"input {row + 1}")
             self.bare[place] = "content" in position.select and is_bare(layout)
         if not counts.any():
             raise ModelError(f"position {position} selects nothing in any input")

@@ -53,14 +53,14 @@ def finished(folder: Path, ending: str) -> list[Shard]:
 def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[None]:
     """Within the block the folder is this process's alone, and its ledger says `made_of`; both are made where missing.
 
+    A folder that the block made, and in which it finished nothing before a `CovecError`, is removed again.
+
     Parameters
     ----------
     made_of
         What the shards depend on, by the words that an error names it with; plain JSON values.
     instead
         What else can be written to, in words, such as `another folder`.
-
-    A folder that the block made, and in which it finished nothing before a `CovecError`, is removed again.
 
     Raises
     ------
@@ -70,6 +70,8 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     from filelock import FileLock, Timeout
 
     missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    if not missing:
+        _check_ours(folder, instead)
     lock = FileLock(folder / _LOCK, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,11 +91,17 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
         lock.release()
 
 
+def _check_ours(folder: Path, instead: str) -> None:
+    """Refuse, before anything is written to it, a file or a folder of something else."""
+    if not folder.is_dir():
+        raise FileError(f"{folder} is a file; name a folder to write into")
+    if not (folder / LEDGER).exists() and (other := _others(folder)):
+        raise FileError(f"{folder} holds other files, such as {other[0]}, and no ledger: write to {instead}")
+
+
 def _agree(folder: Path, made_of: Mapping[str, Any], instead: str) -> None:
     """See that the folder was begun from `made_of`, or begin it."""
     if not (folder / LEDGER).exists():
-        if other := _others(folder):
-            raise FileError(f"{folder} holds other files, such as {other[0]}, and no ledger: write to {instead}")
         write_ledger(folder, made_of)
     known = read_ledger(folder)
     if changed := [name for name, value in made_of.items() if known.get(name) != value]:

@@ -78,14 +78,15 @@ def write_store(
             labels=labels, spans=spans, done=before.done, batch_tokens=batch_tokens, progress=progress,
         ):  # fmt: skip
             write_shard(folder, window, DTYPES[dtype])
-        if before.complete:
-            return before
         store = ActivationStore(folder)
         if not store.rows:
             raise ModelError(f"position {chosen} selects nothing in any input")
-        warn_of_bare(store.fallbacks)
-        shards.write_ledger(folder, {**made_of, "inputs": len(store)})
-        return ActivationStore(folder)
+        if not store.complete:
+            warn_of_bare(store.fallbacks)
+            shards.write_ledger(folder, {**made_of, "inputs": len(store)})
+            store = ActivationStore(folder)
+        store.resumed = len(before)
+        return store
 
 
 def load_store(folder: str | Path, model: TextModel | None = None, *, partial: bool = False) -> ActivationStore:
@@ -133,6 +134,8 @@ class ActivationStore:
         Number of tokens of the inputs.
     fallbacks
         Number of inputs without content, of which the last token was read.
+    resumed
+        Number of inputs that earlier runs had captured when `write_store` began.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -151,6 +154,7 @@ class ActivationStore:
         self.rows = sum(shard.rows for shard in self._shards)
         self.read = sum(shard.read for shard in self._shards)
         self.fallbacks = sum(shard.fallbacks for shard in self._shards)
+        self.resumed = 0
 
     def __len__(self) -> int:
         return self._shards[-1].inputs.stop if self._shards else 0

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Int
 
 from covec.activations.capture import read_rows, selected
+from covec.activations.corpus import Texts
 from covec.activations.rows import Activations
 from covec.errors import ExamplesError, FileError, ModelError
 from covec.models.batching import TOKEN_BUDGET
@@ -128,7 +129,7 @@ def stream(
         first = _skip(records, digest, done)
         bar.advance(first)
         width = model.width * 4 * len(addresses)
-        for piece, table, rows, read in _pieces(model, records, chosen, first, WINDOW_BYTES // width):
+        for piece, table, rows, read in _pieces(model, records, chosen, WINDOW_BYTES // width):
             for record in piece:
                 digest.update(record.content())
             if rows:
@@ -136,7 +137,7 @@ def stream(
                     model, table, addresses, [chosen], batch_tokens=batch_tokens, progress=_Share(bar, len(piece))
                 )
                 activations = some[chosen]
-                _check_finite(activations, first)
+                _check_finite(activations, piece[0].place, piece[-1].place)
             else:
                 activations = Activations(
                     {}, chosen, torch.zeros(len(piece) + 1, dtype=torch.long), torch.zeros(0).long()
@@ -152,6 +153,7 @@ def stream(
 class _Record(NamedTuple):
     """One input and what goes with it."""
 
+    place: str
     input: Input
     span: Span | None
     labels: dict[str, Label]
@@ -166,7 +168,8 @@ _ENDED: Any = object()
 def _records(inputs: Iterable[Input], labels: Labels | None, spans: Iterable[Span | None] | None) -> Iterator[_Record]:
     """The inputs with their labels and spans, which must be as many."""
     sets = dict(labels) if isinstance(labels, Mapping) else {} if labels is None else {"": labels}
-    columns: dict[str, Iterable[Any]] = {"inputs": inputs} | {f"labels {name}".strip(): sets[name] for name in sets}
+    placed = inputs.placed() if isinstance(inputs, Texts) else ((f"input {n}", one) for n, one in enumerate(inputs, 1))
+    columns: dict[str, Iterable[Any]] = {"inputs": placed} | {f"labels {name}".strip(): sets[name] for name in sets}
     columns |= {} if spans is None else {"spans": spans}
     kinds: dict[str, type] = {}
     for index, row in enumerate(zip_longest(*columns.values(), fillvalue=_ENDED)):
@@ -174,23 +177,24 @@ def _records(inputs: Iterable[Input], labels: Labels | None, spans: Iterable[Spa
             ended = list(columns)[row.index(_ENDED)]
             other = next(name for name, value in zip(columns, row, strict=True) if value is not _ENDED)
             raise ExamplesError(f"the {ended} end after {index}, the {other} go on: give one for each input")
-        marks = dict(zip(sets, (_plain(label, index) for label in row[1 : 1 + len(sets)]), strict=True))
+        place, one = row[0]
+        marks = dict(zip(sets, (_plain(label, place) for label in row[1 : 1 + len(sets)]), strict=True))
         for name, label in marks.items():
             if type(label) is not kinds.setdefault(name, type(label)):
+                own, before = type(label).__name__, kinds[name].__name__
                 raise ExamplesError(
-                    f"the label of input {index + 1} is a {type(label).__name__}, those before are "
-                    f"{kinds[name].__name__}s: give labels of one type"
+                    f"{place} has a label of type {own}, those before {before}: give labels of one type"
                 )
-        yield _Record(row[0], None if spans is None else row[-1], marks)
+        yield _Record(place, one, None if spans is None else row[-1], marks)
 
 
-def _plain(label: Any, index: int) -> Label:
+def _plain(label: Any, place: str) -> Label:
     """A label as Python's own type; whole numbers are integers, others name no class."""
     label = label.item() if hasattr(label, "item") else label
     label = int(label) if isinstance(label, float) and label.is_integer() else label
     if not isinstance(label, bool | int | str):
         shown = repr(label) if isinstance(label, float) else f"a {type(label).__name__}"
-        raise ExamplesError(f"the label of input {index + 1} is {shown}: a label is a bool, an integer or a name")
+        raise ExamplesError(f"the label of {place} is {shown}: a label is a bool, an integer or a name")
     return label
 
 
@@ -208,12 +212,12 @@ def _skip(records: Iterator[_Record], digest: Any, done: Done) -> int:
 
 
 def _pieces(
-    model: TextModel, records: Iterator[_Record], position: Position, first: int, most_rows: int
+    model: TextModel, records: Iterator[_Record], position: Position, most_rows: int
 ) -> Iterator[tuple[list[_Record], TokenTable, int, int]]:
     """The inputs of every window: their records, tokens, and the numbers of rows and of tokens that come of them."""
     piece, table, rows, tokens = list[_Record](), TokenTable(), 0, 0
-    for index, (record, item) in enumerate(_tokenized(model, records, first), first):
-        count = selected(position, item.layout, index)
+    for record, item in _tokenized(model, records):
+        count = selected(position, item.layout, record.place)
         count = count if position.pool == "none" else 1
         if piece and (rows + count > most_rows or tokens + len(item.ids) > WINDOW_TOKENS):
             yield piece, table, rows, tokens
@@ -225,22 +229,17 @@ def _pieces(
         yield piece, table, rows, tokens
 
 
-def _tokenized(model: TextModel, records: Iterator[_Record], first: int) -> Iterator[tuple[_Record, Tokenized]]:
+def _tokenized(model: TextModel, records: Iterator[_Record]) -> Iterator[tuple[_Record, Tokenized]]:
     while some := list(islice(records, _AT_ONCE)):
-        spans = [record.span for record in some]
-        table = model.tokenize([record.input for record in some], spans=spans, offsets=False, first=first)
-        yield from zip(some, table, strict=True)
-        first += len(some)
+        places, inputs, spans, _ = zip(*some, strict=True)
+        yield from zip(some, model.tokenize(inputs, spans=spans, offsets=False, places=places), strict=True)
 
 
-def _check_finite(activations: Activations, first: int) -> None:
+def _check_finite(activations: Activations, first: str, last: str) -> None:
     for site, rows in activations.rows.items():
         # A sum is thirty times as fast, and NaN and infinities always show in it.
         if not torch.isfinite(rows.sum()) and not torch.isfinite(rows).all():
-            last = first + len(activations)
-            raise ModelError(
-                f"{site} has NaN or infinite activations in inputs {first + 1} to {last}: load the model in float32"
-            )
+            raise ModelError(f"{site} has NaN or infinite numbers, from {first} to {last}: load the model in float32")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class Tally:
         Number of inputs, of their tokens, and of inputs without content, of which the last token was read.
     seen
         Digest of the inputs.
+    resumed
+        Number of inputs that earlier runs had read when the last one began.
     """
 
     moments: dict[Site, Moments] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Tally:
     read: int = 0
     fallbacks: int = 0
     seen: str = Done().seen
+    resumed: int = 0
 
     def take_in(self, window: Window, **options: bool) -> None:
         """Add the rows of `window`; `options` are those of `Moments`."""
@@ -135,8 +138,9 @@ def tally(
     folder = Path(folder)
     made_of = identity(model, addresses, chosen, labels, content="moments", covariances=keep)
     with shards.in_hand(folder, made_of, "another folder"):
-        complete, path, written = "inputs" in shards.read_ledger(folder), folder / _FILE, time.monotonic()
+        path, written = folder / _FILE, time.monotonic()
         found = Tally.load(path) if path.exists() else Tally()
+        complete, found.resumed = shards.read_ledger(folder).get("inputs") == found.inputs, found.inputs
         done = Done(found.inputs, found.seen, complete, folder)
         for window in stream(model, inputs, addresses, chosen, done=done, **given):
             found.take_in(window, **keep)

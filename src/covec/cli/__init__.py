@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from covec.cli import catalog, demo, detect, doctor, models, steer, study, vectors
+from covec.cli import capture, catalog, demo, detect, doctor, models, steer, study, vectors
 from covec.errors import CovecError
 from covec.models.hardware import out_of_memory, set_thread_policy
 
@@ -33,6 +33,7 @@ for function in (
     study.study,
     detect.detect,
     steer.steer,
+    capture.capture,
     vectors.export,
     vectors.compare,
     catalog.systems,

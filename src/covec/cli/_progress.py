@@ -12,7 +12,7 @@ from covec.progress import Bar, Progress, silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Display
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, Task, TaskID
 
 PATIENCE = 2.0  # seconds
 
@@ -47,7 +47,8 @@ class _Bars:
             from rich.console import Console
             from rich.progress import Progress as Display
 
-            self.display = Display(*Display.get_default_columns(), console=Console(stderr=True), transient=True)
+            columns = (*Display.get_default_columns(), _rate())
+            self.display = Display(*columns, console=Console(stderr=True), transient=True)
             self.display.start()
         self.visible += 1
         return self.display.add_task(description, total=total, completed=int(done))
@@ -60,6 +61,18 @@ class _Bars:
         if not self.visible:
             self.display.stop()
             self.display = None
+
+
+def _rate() -> ProgressColumn:
+    """A column that says how many units a second are done."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.1f}/s" if task.speed else "", style="progress.data.speed")
+
+    return Rate()
 
 
 class _Bar:
