@@ -111,6 +111,17 @@ def test_folders_are_read_with_the_head_that_was_saved(name: str, tmp_path: Path
     assert all(close(rows[site], expected[site]) for site in rows.sites)
 
 
+@pytest.mark.parametrize("name", ["bert", "t5 (encoder)"])
+def test_a_study_of_an_encoder_says_what_it_cannot_test(name: str) -> None:
+    examples = covec.Examples.from_lists(
+        positive=[f"a lovely day, {number}" for number in range(50)],
+        negative=[f"the train to {number} is late" for number in range(50)],
+    )
+    study = covec.study(model_of(name), examples, sites="resid.1", finders="mean-difference", position="mean")
+    assert "continues no text" in study.used.why
+    assert study.best.site == Site("resid", 1)
+
+
 NORMS = {
     "bert": ("attention.output.LayerNorm", "output.LayerNorm"),
     "roberta": ("attention.output.LayerNorm", "output.LayerNorm"),

@@ -30,14 +30,15 @@ def illustrate(
     *,
     write: bool = True,
 ) -> Illustrations:
-    """Illustrations from held-out `inputs`; with `write` also what the model writes at five strengths.
+    """Illustrations from held-out `inputs`; with `write` also what the model writes at five
+    strengths, if it writes at all.
 
     `precise` is the model in float32, in whose logits small changes show.
     """
     toward, away = _nearest(precise, vector)
     return Illustrations(
         texts=_texts(model, vector, inputs, labels),
-        steered=_steered(model, vector) if write else (),
+        steered=_steered(model, vector) if write and model.generates else (),
         toward=toward,
         away=away,
     )
@@ -76,7 +77,9 @@ def _nearest(model: TextModel, vector: ConceptVector) -> tuple[tuple[tuple[str, 
     """Tokens whose logit rises and falls most between the class means, seen from the last norm and the head alone."""
     part = vector.parts[vector.site]
     final = next((tap.module for site, tap in model.anatomy.taps.items() if site.kind == "final"), None)
-    if vector.site.kind != "resid" or part.mean_positive is None or part.mean_negative is None or final is None:
+    if vector.site.kind != "resid" or final is None or not model.has_head:
+        return (), ()
+    if part.mean_positive is None or part.mean_negative is None:
         return (), ()
     means = torch.stack([part.mean_positive, part.mean_negative]).to(model.device, model.dtype)
     with torch.no_grad():

@@ -281,8 +281,8 @@ def _used(
 ) -> Used:
     if precise is None:
         return Used(why="a quick study does not test it")
-    if not model.causal or not model.has_head:
-        return Used(why=f"{model.name} has no language head to read from")
+    if not model.generates:
+        return Used(why=f"{model.name} continues no text, from which a use could be read")
     inputs: dict[bool, list[Any]] = {True: [], False: []}
     for row in found.test_rows:
         inputs[bool(data.labels[row])].append(data.examples.inputs[row])
