@@ -45,6 +45,7 @@ claims: setup-test ## run every claim of the catalog and record the results
 docs: setup-test ## write the generated pages again
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
 	PYTHONPATH=tests $(BIN)/python -m families.table > docs/families.md
+	$(BIN)/python -m covec.checks.page > docs/contract.md
 
 clean: ## remove .venv, caches and outputs
 	rm -rf .venv .venv-* covec-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

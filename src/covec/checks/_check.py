@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ class Check:
         except Exception as error:
             if self.expected_failure is not None and isinstance(error, AssertionError | CovecError):
                 return
-            error.add_note(f"The law that is broken, {self}: {(self.law.__doc__ or '').partition(chr(10))[0]}")
+            error.add_note(f"The law that is broken, {self}: {words(self.law)}")
             raise
         if self.expected_failure is not None:
             raise AssertionError(f"{self}: kept after all, so strike it off the expected failures")
@@ -59,6 +60,11 @@ class Check:
 def title(law: Law) -> str:
     """The name of a law, in words."""
     return law.__name__.replace("_", " ")
+
+
+def words(law: Law) -> str:
+    """What a law says: the first paragraph of its docstring, on one line."""
+    return " ".join((inspect.getdoc(law) or "").partition("\n\n")[0].split())
 
 
 def checks(
@@ -78,7 +84,7 @@ def checks(
     by_title = {title(law): law for law in laws}
     if strange := sorted(set(expected_failures) - set(by_title)):
         raise CovecError(f"no law {strange[0]!r} for {method}; there are: {', '.join(by_title)}")
-    return [Check(verb, method, law, subject, expected_failures.get(words)) for words, law in by_title.items()]
+    return [Check(verb, method, law, subject, expected_failures.get(name)) for name, law in by_title.items()]
 
 
 def refusal(action: Callable[[], object]) -> str:

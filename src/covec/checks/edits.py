@@ -174,7 +174,7 @@ def a_saved_vector_makes_the_same_edit(subject: Subject) -> None:
 
 
 def edits_are_values(subject: Subject) -> None:
-    """Edits are frozen; equal where their fields are, with equal hashes; another site is another edit."""
+    """Edits are frozen; equal where their fields are, with equal hashes; at another position they differ."""
     for edit, again in zip(subject.edits(), subject.edits(), strict=True):
         assert type(edit).__name__ in repr(edit)
         assert edit == again, "made again of the same vector it is another"
