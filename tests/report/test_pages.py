@@ -1,6 +1,7 @@
 """Reports and fragments as documents."""
 
 import base64
+import dataclasses
 import hashlib
 import re
 from html.parser import HTMLParser
@@ -199,3 +200,14 @@ def test_a_vector_of_several_sites_has_a_fragment():
     made = study().best
     parts = {f"resid.{block}": made.parts[made.site] for block in range(7)}
     assert "and 3 more" in vector_fragment(ConceptVector("many", parts, method="ridge"))
+
+
+def test_the_key_names_the_null_only_where_it_is_drawn(one):
+    told = "sweeps over shuffled labels"
+    assert told in one
+    bare = tuple(dataclasses.replace(cell, auroc=Figure(0.8)) for cell in study().cells)
+    assert told not in pages.page(study(cells=bare, selected=bare[0])).decode()
+
+
+def test_no_line_of_the_shell_recipe_is_broken_inside_an_option(one):
+    assert "--concept sentiment \\\n  --prompt" in one

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covec import registry
 from covec.measure.used import Used
 from covec.models.positions import Position
 from covec.models.sites import Site
@@ -126,7 +127,21 @@ def test_the_share_of_the_gap_is_told_only_where_it_is_one():
         )
 
 
+def test_numbers_beside_others_keep_their_decimals():
+    assert [words.fixed(value, signed=True) for value in (0.004, -0.004, -0.0084, 0.3)] == [
+        "0.00", "0.00", f"{MINUS}0.01", "+0.30",
+    ]  # fmt: skip
+    assert words.null(Figure(0.22, 0.16, 0.27, 0.0053)) == "0.01"
+    assert [words.probability(p) for p in (0.0089, 0.345, 0.9999)] == ["below 0.01", "0.34", "above 0.99"]
+
+
+@pytest.mark.parametrize("name", registry.names("detect"))
+def test_every_aggregator_says_how_a_text_gets_its_score(name):
+    assert words.text_score(name).startswith("A text has")
+
+
 def test_looks_and_the_design_are_told():
+    assert words.chosen(study()) != words.chosen(study(regime="nested"))
     assert "looked at 4 times" in words.measured(study(looks=4))
     assert "looked at" not in words.measured(study())
     assert "nested cross-validation" in words.measured(study(regime="nested"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from covec.report.tokens import shade
-from covec.report.words import number
+from covec.report.words import fixed
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def matrices(cosines: Mapping[str, Any]) -> list[Matrix]:
         Matrix(
             site,
             tuple(matrix["concepts"]),
-            tuple(tuple((number(value, signed=True), shade(value, 1.0)) for value in row) for row in matrix["matrix"]),
+            tuple(tuple((fixed(value, signed=True), shade(value, 1.0)) for value in row) for row in matrix["matrix"]),
         )
         for site, matrix in cosines.items()
     ]

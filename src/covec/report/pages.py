@@ -43,7 +43,7 @@ _FILTERS: tuple[Callable[..., Any], ...] = (
         words.place,
         words.reading,
     ),
-    *(words.measured, words.use, words.brief, words.summed_up),
+    *(words.measured, words.use, words.brief, words.summed_up, words.chosen, words.text_score, words.probability),
     *(tables.bars, tables.label, tables.missed, tables.rank, tables.shortened),
 )
 

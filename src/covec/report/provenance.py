@@ -9,7 +9,7 @@ from typing import Any
 
 from covec.concepts.vector import ConceptVector
 from covec.report.tables import shortened
-from covec.report.words import place, reading
+from covec.report.words import number, place, reading
 from covec.statistics.figure import Figure
 from covec.studies.result import Study
 
@@ -22,7 +22,7 @@ def provenance(study: Study) -> list[tuple[str, Facts]]:
     versions = {**vector.versions, **(settings.pop("versions", None) or {})}
     counts = {name.replace("_", " "): count for name, count in study.n.items()}
     data = {**vector.data, "digest": settings.pop("data_digest", None) or vector.data.get("digest")}
-    calibration = None if vector.calibration is None else ", ".join(f"{part:.3g}" for part in vector.calibration)
+    calibration = None if vector.calibration is None else ", ".join(map(number, vector.calibration))
     groups = {
         "Model": dict(study.model),
         "Data": {**data, **counts, "design": study.regime},
@@ -32,7 +32,7 @@ def provenance(study: Study) -> list[tuple[str, Facts]]:
             "write position": str(vector.write_position),
             "strength 1": f"from {vector.scale_from}",
             "aggregator": vector.aggregator,
-            "threshold": f"{vector.threshold:.3g}",
+            "threshold": number(vector.threshold),
             "calibration": calibration,
         },
         "Run": {
@@ -78,7 +78,8 @@ with model.edit(vector.ablate()):  # without it
     print(model.generate({prompt!r}, max_new_tokens=40))"""
     name, model, prompt = shlex.quote(name), shlex.quote(model), shlex.quote(prompt)
     shell = f"""covec detect vectors.safetensors --model {model} --text {prompt}
-covec steer vectors.safetensors --model {model} --concept {name} --prompt {prompt} --strength 0 --strength 3
+covec steer vectors.safetensors --model {model} --concept {name} \\
+  --prompt {prompt} --strength 0 --strength 3
 covec export vectors.safetensors --concept {name} --format gguf --out vector.gguf"""
     return [("Python", python), ("Shell", shell)]
 

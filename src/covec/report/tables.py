@@ -39,8 +39,8 @@ class Row:
 
     @property
     def how(self) -> str:
-        """How the figure was got."""
-        return self.auroc.how
+        """How the figure was got; that intervals hold for the vector as it was fitted is said below the page."""
+        return self.auroc.how.removesuffix(", conditional on the fitted vector")
 
 
 def tiles(study: Study) -> list[Tile]:

@@ -46,6 +46,12 @@ def number(value: float | None, digits: int = 2, *, signed: bool = False) -> str
     return text.replace("-", _MINUS)
 
 
+def fixed(value: float, digits: int = 2, *, signed: bool = False) -> str:
+    """A number with exactly so many decimals, zero without a sign."""
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:{'+' if signed and rounded else ''}.{digits}f}".replace("-", _MINUS)
+
+
 def digits(figure: Figure) -> int:
     """Decimals that show a figure with its interval: two, and more where all of it is small."""
     largest = max(abs(part) for part in (figure.value, figure.low, figure.high) if part is not None)
@@ -71,7 +77,7 @@ def upper(figure: Figure) -> str:
 
 def null(figure: Figure) -> str:
     """What the estimate would be by chance, or nothing where that is not known."""
-    return "" if figure.null is None else number(figure.null, digits(figure))
+    return "" if figure.null is None else fixed(figure.null, digits(figure))
 
 
 def chance(p: float | None) -> str:
@@ -79,6 +85,11 @@ def chance(p: float | None) -> str:
     if p is None or math.isnan(p):
         return "n/a"
     return f"{p:.2g}" if p >= 1e-4 or p == 0 else f"{p:.4f}"
+
+
+def probability(p: float) -> str:
+    """How likely a text has the concept, in two decimals that claim no certainty."""
+    return "below 0.01" if p < 0.01 else "above 0.99" if p > 0.99 else fixed(p)
 
 
 def share(value: float) -> str:
@@ -202,6 +213,22 @@ def _words(study: Study) -> str:
     return f"{counted}, so vocabulary alone may explain the result."
 
 
+def chosen(study: Study) -> str:
+    """On which rows the winner was chosen."""
+    return "Chosen on validation rows" if study.regime == "holdout" else "Chosen by cross-validation"
+
+
+def text_score(aggregator: str) -> str:
+    """How the score of a text comes from those of its tokens."""
+    highest = "A text has the score of its highest token, so even those without the concept lie above the class means."
+    return {
+        "last": "A text has the score of its last token.",
+        "mean": "A text has the mean score of its tokens.",
+        "max": highest,
+        "super-activators": highest,
+    }.get(aggregator, f"The score of a text is their {aggregator}.")
+
+
 def measured(study: Study) -> str:
     """On which rows the test figures were measured."""
     if study.regime == "holdout":
@@ -210,7 +237,10 @@ def measured(study: Study) -> str:
             f"{study.n['train']} rows were used to fit, {study.n['validation']} to choose."
         )
     else:
-        said = "There are few examples, so all were left out in turn: nested cross-validation, the choice included."
+        said = (
+            "There are few examples, of one class at least, so all were left out in turn: nested cross-validation, the "
+            "choice included."
+        )
     if study.looks > 1:
         said += f" These test rows have been looked at {study.looks} times, and are the less unseen for it."
     return said
