@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from transformers import Phi3Config, Phi3ForCausalLM
 
 from covec.errors import ModelError
 from covec.models.sites import Site
 from covec.models.text import TextModel
 from laws.given import PROMPTS, Seen, add, close
+from tiny import tiny_tokenizer
 
 FLOAT32, BFLOAT16 = 1e-4, 3e-2
 
@@ -69,3 +71,29 @@ def test_rows_padded_on_both_sides_are_refused_by_edits(tiny: TextModel) -> None
     for mask in ([[0, 1, 1, 1], [1, 1, 1, 0]], [[1, 1, 1, 1], [1, 0, 1, 1]], [[0, 1, 1, 0], [1, 1, 1, 1]]):
         with tiny.edit(add(tiny)), pytest.raises(ModelError, match="padded on one side"):
             tiny.module(ids, attention_mask=torch.tensor(mask))
+
+
+def stretching() -> TextModel:
+    """A model of Phi-3's kind: where a pass holds a row of more than 16 tokens, all its rows are turned otherwise."""
+    tokenizer = tiny_tokenizer("none")
+    config = Phi3Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48,
+        num_hidden_layers=2, initializer_range=0.2, max_position_embeddings=128, original_max_position_embeddings=16,
+        rope_scaling={"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4},
+        pad_token_id=tokenizer.pad_token_id, bos_token_id=None, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return TextModel(Phi3ForCausalLM(config).eval(), tokenizer)
+
+
+def test_a_long_neighbour_does_not_turn_the_positions_of_short_rows() -> None:
+    model = stretching()
+    rows = model.capture(PROMPTS, ["resid.1"], "all", batch_tokens=10**6)
+    texts = model.generate(list(PROMPTS), max_new_tokens=8, batch_tokens=10**6)
+    for index, prompt in enumerate(PROMPTS):
+        assert close(rows.of(index, "resid.1"), model.capture([prompt], "resid.1", "all")["resid.1"], FLOAT32)
+        assert texts[index] == model.generate(prompt, max_new_tokens=8)
+    lengths = sorted(len(model.tokenizer(prompt).input_ids) for prompt in PROMPTS)
+    assert lengths[1] < 8  # short rows still share a batch
+    assert lengths[-1] > 16

@@ -145,7 +145,7 @@ def sweep(
     model.check_settled()
     lengths = [len(tokens[row].ids) for row in rows]
     with progress(f"reading {len(rows)} inputs", sum(lengths)) as bar, torch.no_grad():
-        for packed in pack(lengths, batch_tokens):
+        for packed in pack(lengths, batch_tokens, model.together):
             _run(model, tokens, [rows[place] for place in packed], sites, visit, batch_tokens)
             bar.advance(sum(lengths[place] for place in packed))
 

@@ -79,7 +79,7 @@ def generate(
     _fits(model, tokens, max_new_tokens)
     repeats = _repeats(tokens)
     texts: list[str] = [""] * len(tokens)
-    batches = pack([len(item.ids) + max_new_tokens for item in tokens], batch_tokens)
+    batches = pack([len(item.ids) + max_new_tokens for item in tokens], batch_tokens, model.together)
     with progress(f"writing {len(tokens)} texts", len(tokens)) as bar:
         for rows in batches:
             plan_edits = [(*around, *own[row]) for row in rows]

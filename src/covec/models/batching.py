@@ -45,11 +45,16 @@ def unique(tokens: Sequence[Tokenized]) -> tuple[list[int], list[int]]:
     return representatives, places
 
 
-def pack(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices in batches of similar length, padded size within `budget` tokens (one row at least), longest first."""
+def pack(lengths: Sequence[int], budget: int, together: int | None = None) -> list[list[int]]:
+    """Indices in batches of similar length, padded size within `budget` tokens (one row at least), longest first.
+
+    Rows of more than `together` tokens run alone.
+    """
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda index: (-lengths[index], index)):
-        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= budget:
+        longest = lengths[batches[-1][0]] if batches else 0
+        apart = together is not None and longest > together
+        if batches and not apart and longest * (len(batches[-1]) + 1) <= budget:
             batches[-1].append(index)
         else:
             batches.append([index])

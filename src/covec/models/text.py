@@ -95,6 +95,18 @@ class TextModel:
         limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len"))
         return next((int(limit) for limit in limits if limit), None)
 
+    @cached_property
+    def together(self) -> int | None:
+        """The length up to which rows may share a batch, None for any: beyond it, a pass turns the positions of all
+        its rows by other angles (Phi-3's long context), so that a row would depend on its longest neighbour.
+        """
+        config = text_config(self.config)
+        rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+        if "longrope" not in (rope.get("rope_type"), rope.get("type")):
+            return None
+        name = "original_max_position_embeddings"
+        return rope.get(name) or getattr(config, name, None) or config.max_position_embeddings
+
     @property
     def pad_id(self) -> int:
         """The id that fills the end of shorter rows; its rows are never read."""
