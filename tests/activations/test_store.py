@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import random
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +16,12 @@ from filelock import FileLock
 import covec
 from covec import registry
 from covec.activations import shards, stream
+from covec.activations.identity import CONTENT
 from covec.activations.store import ActivationStore, load_store, write_store
 from covec.errors import BudgetError, CovecError, ExamplesError, FileError, ModelError
 from covec.models.text import TextModel
+from streams import LABELS, TEXTS, content, interrupting, killed_and_resumed
 from tiny import tiny_model
-
-TEXTS = [f"The hotel was {'very ' * (row % 5)}clean on day {row}." for row in range(60)]
-LABELS = [row % 3 == 0 for row in range(60)]
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +38,6 @@ def llama() -> TextModel:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "made" / "store"
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.startswith(".covec-")}
 
 
 @pytest.mark.parametrize("position", ["content/none", "last", "mean", "from-12/none"])
@@ -116,25 +106,6 @@ def test_finders_fit_from_a_store(llama: TextModel, folder: Path) -> None:
         store.moments(positive="maybe")
 
 
-def killed_and_resumed(work: Callable[[], object], seed: int) -> int:
-    """Run `work` in processes that are killed at random points until one ends; how many were killed."""
-    chance = random.Random(seed)
-    for kills in itertools.count():
-        child = os.fork()
-        if not child:
-            with suppress(BaseException):
-                work()
-                os._exit(0)
-            os._exit(1)
-        time.sleep(chance.uniform(0, 0.02 * (kills + 1)))  # one of them must come to an end
-        os.kill(child, signal.SIGKILL)
-        status = os.waitpid(child, 0)[1]
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0
-            return kills
-    raise AssertionError
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_store_killed_at_random_points_ends_in_the_same_bits(
     llama: TextModel, tmp_path: Path, folder: Path, seed: int
@@ -145,11 +116,6 @@ def test_a_store_killed_at_random_points_ends_in_the_same_bits(
     assert kills > 0
     assert llama.store(TEXTS, folder, **arguments).resumed == 60
     assert content(folder) == content(tmp_path / "whole")
-
-
-def interrupting(after: int) -> Iterator[str]:
-    yield from TEXTS[:after]
-    raise KeyboardInterrupt
 
 
 def test_a_run_that_goes_on_reads_only_what_is_left(
@@ -290,11 +256,11 @@ def test_two_writers_at_once_are_refused(llama: TextModel, folder: Path) -> None
 
 
 def damage_ledger(store: Path) -> None:
-    (store / shards.LEDGER).write_text('{"content": "rows"')
+    (store / shards.LEDGER).write_text('{"model": "a')
 
 
 def empty_ledger(store: Path) -> None:
-    (store / shards.LEDGER).write_text('{"content": "rows"}')
+    (store / shards.LEDGER).write_text(json.dumps({CONTENT: "rows"}))
 
 
 def cut_shard(store: Path) -> None:
@@ -370,7 +336,7 @@ def test_folders_that_are_no_stores_are_refused(llama: TextModel, tmp_path: Path
     llama.moments(TEXTS, "resid.1", folder=folder)
     with pytest.raises(FileError, match="holds no activations"):
         load_store(folder)
-    with pytest.raises(FileError, match="the content changed"):
+    with pytest.raises(FileError, match="the choice of rows or moments changed"):
         llama.store(TEXTS, folder, "resid.1")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "photo.jpg"]
 
@@ -464,7 +430,7 @@ def test_chats_and_spans_are_kept(llama: TextModel, folder: Path, tmp_path: Path
 def test_the_ledger_is_plain_json(llama: TextModel, folder: Path) -> None:
     llama.store(TEXTS, folder, "resid.1")
     ledger = json.loads((folder / shards.LEDGER).read_text())
-    assert (ledger["content"], ledger["inputs"], ledger["sites"]) == ("rows", 60, ["resid.1"])
+    assert (ledger[CONTENT], ledger["inputs"], ledger["sites"]) == ("rows", 60, ["resid.1"])
 
 
 def test_a_memory_budget_of_a_store_counts_what_is_chosen(llama: TextModel, folder: Path) -> None:

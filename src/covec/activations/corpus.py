@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr, BinaryIO
 
 from covec.errors import ExamplesError
 from covec.models.tokens import Input
+from covec.reading import ordinary_file, unique_keys
 
 Rows = Iterator[tuple[str, Any]]  # where it stands, and what stands there
 
 _COLUMNS = ("text", "messages")
+_LONGEST_LINE = 2**26  # more than any model reads of one text
+_BATCH = 256  # rows of Parquet at a time: a page of a kilobyte may unpack to any number of long texts
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def labels(path: Path, column: str) -> Iterator[Any]:
 
 def digest(path: Path) -> str:
     """SHA-256 of the file's content."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -93,20 +99,32 @@ def _reader(path: Path) -> Callable[[Path, str | None], Rows]:
     }  # fmt: skip
     if path.suffix.lower() not in readers:
         raise ExamplesError(f"{path}: a corpus is a file ending in {', '.join(readers)}")
-    if not path.is_file():
-        raise ExamplesError(f"no file {path}; check the path")
     return readers[path.suffix.lower()]
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with _opened(path) as file:
+        for number, line in enumerate(_bounded(path, file), 1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
                 raise ExamplesError(f"{path}, line {number} is not UTF-8; save the file as UTF-8") from None
             if text.strip():
                 yield f"{path}, line {number}", text.rstrip("\r\n")
+
+
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    return ordinary_file(path, ExamplesError, largest=sys.maxsize)
+
+
+def _bounded(path: Path, file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of a file, which may be larger than memory, but not for want of line breaks."""
+    number = 1
+    while line := file.readline(_LONGEST_LINE + 1):
+        if len(line) > _LONGEST_LINE:
+            raise ExamplesError(f"{path}, line {number} is longer than {_LONGEST_LINE >> 20} MiB; break it into texts")
+        yield line
+        number += 1
 
 
 def _plain(path: Path, column: str | None) -> Rows:
@@ -118,8 +136,8 @@ def _plain(path: Path, column: str | None) -> Rows:
 def _objects(path: Path, column: str | None) -> Rows:
     for place, line in _lines(path):
         try:
-            row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
+            row = json.loads(line, object_pairs_hook=unique_keys)
+        except (ValueError, RecursionError):
             raise ExamplesError(f"{place} is not JSON; mend it, or write the file whole again") from None
         if not isinstance(row, dict):
             raise ExamplesError(f'{place} is not an object; write rows as {{"text": "..."}}')
@@ -131,8 +149,8 @@ def _cells(path: Path, column: str | None) -> Rows:
     tabs = path.suffix.lower() != ".csv"
     form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, **form)
+        with _opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            reader = csv.reader(_bounded(path, text), **form)
             names = next(reader, None)
             if names is None:
                 raise ExamplesError(f"{path} is empty; add a header and texts")
@@ -157,15 +175,17 @@ def _parquet(path: Path, column: str | None) -> Rows:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with _opened(path) as opened, pq.ParquetFile(opened) as file:
             name = _column(str(path), file.schema_arrow.names, column)
             row = 0
-            for batch in file.iter_batches(1024, columns=[name]):
+            for batch in file.iter_batches(_BATCH, columns=[name]):
                 for value in batch.column(0).to_pylist():
                     row += 1
                     yield f"{path}, row {row}", value
-    except (pa.ArrowException, OSError) as error:
-        raise ExamplesError(f"{path} is no Parquet file, or is cut short ({str(error).splitlines()[0]})") from None
+    except ExamplesError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates beyond the calendar
+        raise ExamplesError(f"{path} is no Parquet file, or is cut short ({str(error)[:200]})") from None
 
 
 def _column(place: str, names: list[str], wanted: str | None) -> str:

@@ -13,11 +13,13 @@ from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
 
+CONTENT = "choice of rows or moments"
+
 
 def identity(
-    model: TextModel, sites: Sequence[Site], position: Position, labels: Labels | None, **kept: Any
+    content: str, model: TextModel, sites: Sequence[Site], position: Position, labels: Labels | None, **kept: Any
 ) -> dict[str, Any]:
-    """The ledger of what `model` shows at `sites` and `position`; `kept` says what of it is kept, and how.
+    """The ledger of what `model` shows at `sites` and `position`: `content` is kept of it, `kept` says how.
 
     Raises
     ------
@@ -28,6 +30,7 @@ def identity(
         raise ModelError("edits are in force, and what is kept is the model's own: leave the edit's scope first")
     sets = labels if isinstance(labels, Mapping) else () if labels is None else ("",)
     return {
+        CONTENT: content,
         **identity_of(model),
         "position": str(position),
         "sites": [str(site) for site in sites],

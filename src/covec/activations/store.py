@@ -19,7 +19,7 @@ from torch import Tensor
 
 from covec.activations import shards, sheets
 from covec.activations.capture import MEMORY_BUDGET
-from covec.activations.identity import identity, identity_of
+from covec.activations.identity import CONTENT, identity, identity_of
 from covec.activations.moments import Moments
 from covec.activations.rows import Activations, joined
 from covec.activations.shard_files import ShardFile, write_shard
@@ -70,7 +70,7 @@ def write_store(
     if dtype not in DTYPES:
         raise ModelError(f"rows cannot be kept as {dtype!r}: choose {', '.join(DTYPES)}")
     folder, addresses, chosen = Path(folder), model.select(sites), Position.parse(position)
-    made_of = identity(model, addresses, chosen, labels, content="rows", dtype=dtype)
+    made_of = identity("rows", model, addresses, chosen, labels, dtype=dtype)
     with shards.in_hand(folder, made_of, "another folder"):
         before = ActivationStore(folder)
         for window in stream(
@@ -141,7 +141,7 @@ class ActivationStore:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.ledger = shards.read_ledger(self.path)
-        if self.ledger.get("content") != "rows":
+        if self.ledger.get(CONTENT) != "rows":
             raise FileError(f"{self.path} holds no activations; check the path")
         try:
             self.position, self.dtype = Position.parse(self.ledger["position"]), str(self.ledger["dtype"])

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from covec.activations import shards, sheets
-from covec.activations.identity import identity
+from covec.activations.identity import CONTENT, identity
 from covec.activations.moments import Moments
 from covec.activations.stream import Done, Labels, Window, stream
 from covec.errors import FileError, ModelError
@@ -136,7 +136,7 @@ def tally(
             found.take_in(window, **keep)
         return _checked(found, chosen)
     folder = Path(folder)
-    made_of = identity(model, addresses, chosen, labels, content="moments", covariances=keep)
+    made_of = identity("moments", model, addresses, chosen, labels, covariances=keep)
     with shards.in_hand(folder, made_of, "another folder"):
         path, written = folder / _FILE, time.monotonic()
         found = Tally.load(path) if path.exists() else Tally()
@@ -162,7 +162,7 @@ def load_moments(folder: str | Path) -> dict[Site, Moments]:
         There are none, they are not finished, or they are damaged.
     """
     ledger = shards.read_ledger(Path(folder))
-    if ledger.get("content") != "moments":
+    if ledger.get(CONTENT) != "moments":
         raise FileError(f"{folder} holds no moments; check the path")
     if "inputs" not in ledger:
         raise FileError(f"the capture into {folder} was interrupted: run it again, and it goes on")
