@@ -33,6 +33,10 @@ class ExamplesError(CovecError, ValueError):
     """The examples cannot be read or do not carry what is asked of them; scikit-learn's tools expect a `ValueError`."""
 
 
+class UnclearLabelsError(ExamplesError):
+    """The labels do not say which of them is the concept."""
+
+
 class ModelError(CovecError):
     """The model, a site or a position in it cannot be had."""
 

@@ -119,3 +119,7 @@ def test_numbers_beyond_floats_are_names_like_others(digits):
 
 def test_neighbours_that_a_float_cannot_tell_apart_stay_two_classes():
     assert len(Labels.parse([2**53, 2**53 + 1, "9007199254740993.0"]).spelling) == 2
+
+
+def test_a_concept_is_called_as_the_file_spells_it():
+    assert list(Labels.parse(["Joy", "fear", "anger"]).concepts("any", "JOY", each_class=False)) == ["Joy"]

@@ -68,6 +68,39 @@ def test_what_cannot_be_honoured_is_refused_in_one_line(model, concepts, options
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("text,label\n", "has no rows"),
+        ("text,label\ngood,joy\nbad,rest\n", "label continuations of the concept positive"),
+        ("text,label\na,x\nb,y\nc,z\n", "label continuations of the concept positive"),
+        ("text,label\ngood,1\nnice,1\n", "one label only"),
+        ("text,label\ngood,1\ngood,0\n", "and the other label"),
+        ("text,mark,more\ngood,1,2\n", "has no column 'label'"),
+    ],
+)
+def test_bad_continuations_are_one_line_that_names_their_file(model, concepts, tmp_path, rows, words):
+    path = tmp_path / "said.csv"
+    path.write_text(rows)
+    with pytest.raises(CovecError, match=words) as refused:
+        ask(model, concepts, continuations=path)
+    assert "said.csv" in str(refused.value)
+    assert "--positive" not in str(refused.value)
+
+
+def test_continuations_are_read_by_their_labels_and_a_guess_is_told(model, concepts, tmp_path):
+    (tmp_path / "said.csv").write_text("said,label\ngood,positive\nbad,negative\nawful,negative\n")
+    asked = ask(model, concepts, continuations=tmp_path / "said.csv")
+    assert [(one.text, one.positive) for one in asked.continuations] == [
+        ("good", True),
+        ("bad", False),
+        ("awful", False),
+    ]
+    assert any("said.csv" in note for note in asked.notes)
+    with pytest.raises(CovecError, match="quick"):
+        ask(model, concepts, continuations=tmp_path / "said.csv", quick=True)
+
+
 def test_too_few_examples_are_refused(model):
     few = Examples.from_lists([f"good {n}" for n in range(7)], [f"bad {n}" for n in range(20)])
     with pytest.raises(CovecError, match="7"):

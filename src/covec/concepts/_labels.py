@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from covec.errors import ExamplesError
+from covec.errors import ExamplesError, UnclearLabelsError
 
 POSITIVE = frozenset({"1", "true", "positive", "pos", "yes"})
 _WHOLE_NUMBER = re.compile(r"([+-]?\d{1,400})(\.0*)?")  # of more digits than any float has, but not of boundless ones
@@ -65,12 +65,12 @@ class Labels:
             raise ExamplesError(f"{source} has one label only, {self.named()}; add examples of the other class")
         if len(names) > 2:
             mend = "say which is the concept with --positive LABEL, or take them all with --each-class"
-            raise ExamplesError(f"{source} has {len(names)} labels ({self.named()}); {mend}")
+            raise UnclearLabelsError(f"{source} has {len(names)} labels ({self.named()}); {mend}")
         hits = names & POSITIVE
         # Of 1 and 2, either may be the concept: data sets are published both ways.
         numbered = hits == {"1"} and bool(_WHOLE_NUMBER.fullmatch(other := (names - hits).pop())) and int(other) > 0
         if len(hits) != 1 or numbered:
-            raise ExamplesError(
+            raise UnclearLabelsError(
                 f"{source} has the labels {self.named()}; say which is the concept with --positive LABEL"
             )
         return self.against_rest(hits.pop())
@@ -80,7 +80,8 @@ class Labels:
         if each_class:
             return {text: self.against_rest(name) for name, text in self.spelling.items()}
         rows = self.binary(source, positive)
-        return {str(positive).strip() if positive is not None and len(self.spelling) > 2 else "": rows}
+        named = positive is not None and len(self.spelling) > 2
+        return {self.spelling[_class(positive, "positive")] if named else "": rows}
 
     def against_rest(self, name: str) -> NDArray[np.bool_]:
         """Which rows are of class `name` [n]."""

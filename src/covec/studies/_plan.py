@@ -9,7 +9,7 @@ from typing import Any
 
 from covec import registry
 from covec.concepts.examples import Examples, require_enough
-from covec.errors import CovecError, ExamplesError
+from covec.errors import CovecError, ExamplesError, UnclearLabelsError
 from covec.measure._readout import Continuation
 from covec.models.positions import Position
 from covec.models.sites import Site
@@ -81,6 +81,8 @@ def plan(
     for what, number in (("seed", seed), ("split_seed", split_seed)):
         if not 0 <= number < 2**32:  # what all of the libraries take
             raise CovecError(f"{what} must lie between 0 and {2**32 - 1}, not {number}")
+    if quick and continuations is not None:
+        raise CovecError("a quick study does not test use, which continuations are for: leave one of the two out")
     if nulls < 1:
         raise CovecError(f"nulls must be at least 1, not {nulls}")
     chosen = model.select(sites)
@@ -90,11 +92,12 @@ def plan(
         if not one.single:
             raise CovecError(f"a study reads one row an input: pool the position, such as {one.select}/mean")
     found, notes = _finders(finders, concepts, quick)
+    written = _continuations(continuations, notes)
     return Plan(
         sites=chosen,
         positions=positions,
         finders=found,
-        continuations=_continuations(continuations),
+        continuations=written,
         split_seed=split_seed,
         seed=seed,
         quick=quick,
@@ -139,11 +142,15 @@ def _lacks(examples: Examples, what: str) -> bool:
     return value is None and what not in examples.extra
 
 
-def _continuations(given: Any) -> tuple[Continuation, ...] | None:
-    """Continuations of the user's own, from a file or from `Examples`."""
+def _continuations(given: Any, notes: list[str]) -> tuple[Continuation, ...] | None:
+    """Continuations of the user's own, from a file or from `Examples`; what reading guessed joins the notes."""
     if given is None:
         return None
-    read = Examples.read(given) if isinstance(given, str | Path) else given
+    try:
+        read = Examples.read(given) if isinstance(given, str | Path) else given
+    except UnclearLabelsError:
+        raise ExamplesError(f"{given}: label continuations of the concept positive, and others negative") from None
     if not isinstance(read, Examples) or read.kind != "text" or not read.labels.any() or read.labels.all():
         raise ExamplesError("continuations are texts of both labels: give a file with columns text,label or Examples")
+    notes += read.notes
     return tuple(Continuation(text, bool(label)) for text, label in zip(read.inputs, read.labels, strict=True))
