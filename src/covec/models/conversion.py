@@ -69,9 +69,7 @@ def _config(fields: dict[str, Any]) -> LlamaConfig:
 def _weights(reader: GGUFReader, config: LlamaConfig) -> dict[str, Tensor]:
     """The dequantised weights under transformers' names; the language head is the tied embedding."""
     with torch.device("meta"):
-        module = LlamaForCausalLM(config)
-    module.tie_weights()  # which transformers 5.0 leaves out on this device
-    expected = dict(module.named_parameters())  # a tied weight once
+        expected = dict(LlamaForCausalLM(config).named_parameters())  # a tied weight once
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     names = get_tensor_name_map(MODEL_ARCH.LLAMA, config.num_hidden_layers)
     stored = {tensor.name: tensor for tensor in reader.tensors}
