@@ -27,11 +27,11 @@ test: setup-test ## all checks and tests
 	$(BIN)/pytest -n 2
 
 test-oldest: .venv-oldest/.installed ## the tests with the lowest supported versions (6 GB in .venv-oldest; Python 3.11)
-	.venv-oldest/bin/python -m pytest -n 2
+	.venv-oldest/bin/pytest -n 2
 
 test-newest: | .venv-newest/bin/python ## the tests with the newest releases there are (6 GB in .venv-newest)
 	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
-	.venv-newest/bin/python -m pytest -n 2
+	.venv-newest/bin/pytest -n 2
 
 check: test ## the same as test
 
