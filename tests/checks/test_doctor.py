@@ -245,6 +245,21 @@ def a_setting_that_outlives_errors() -> TextModel:
     return model
 
 
+def a_fallback_for_every_error() -> TextModel:
+    model = model_of()
+    block = model.anatomy.blocks[1]
+
+    class Forgiving(type(block)):  # type: ignore[misc]
+        def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().__call__(hidden, *args, **kwargs)
+            except Exception:
+                return hidden
+
+    block.__class__ = Forgiving
+    return model
+
+
 def two_bos() -> TextModel:
     model = model_of()
     twice = [("<bos>", model.tokenizer.bos_token_id)]
@@ -293,7 +308,7 @@ SICK: dict[Callable[..., TextModel], set[str]] = {
     cached_steps_begin_at_position_0: {"cache"},
     a_fast_path_where_nobody_listens: {"noop"},
     # Whatever reads or edits the wrong module differs from plain calls throughout.
-    weights_of_another_model: {*CAPTURES, *ROWS, "head-rebuild"},
+    weights_of_another_model: {*CAPTURES, *ROWS, "restore-after-error", "head-rebuild"},
     sites_one_block_off: {*CAPTURES, *ROWS},
     the_last_block_after_the_final_norm: CAPTURES,
     an_mlp_one_block_off: {"site-meaning"},
@@ -301,6 +316,7 @@ SICK: dict[Callable[..., TextModel], set[str]] = {
     dropout_that_never_rests: {*NAMES} - {"bos"},
     noise_of_its_own_where_it_writes: {"determinism", "cache"},
     a_hook_that_outlives_errors: {"restore-after-error"},
+    a_fallback_for_every_error: {"restore-after-error"},
     # A capture, too, leaves the pass by an exception, after the deepest site.
     a_setting_that_outlives_errors: {*NAMES} - {"padding-left", "padding-right", "cache", "bos"},
     # covec drops the second BOS, and so reads what the tokenizer does not write.
@@ -310,6 +326,7 @@ SICK: dict[Callable[..., TextModel], set[str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*already begin")
 @pytest.mark.parametrize("make", SICK, ids=_name)
 def test_a_sick_model_fails_its_check(make: Callable[..., TextModel], monkeypatch: pytest.MonkeyPatch) -> None:
     model = make(monkeypatch) if make is heads_in_another_order else make()
@@ -340,6 +357,14 @@ def test_what_a_model_raises_is_a_finding() -> None:
     assert found["padding-left"].detail == "raised ValueError: masks are not for me"
     assert found["batch"].passed
     assert not found.passed
+
+
+def test_what_a_chat_template_raises_is_a_finding() -> None:
+    model = model_of()
+    model.tokenizer.chat_template = "{{ raise_exception('only the system may speak') }}"
+    found = doctor(model)
+    assert failed(found) == {"bos"}
+    assert found["bos"].detail.endswith("only the system may speak")
 
 
 def test_a_model_in_training_mode_is_refused() -> None:

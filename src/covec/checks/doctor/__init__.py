@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 import torch
+from jinja2 import TemplateError
 
 from covec.checks.doctor._cache import cache
 from covec.checks.doctor._calls import determinism, noop, restore_after_error
@@ -37,8 +38,11 @@ CHECKS: dict[str, Callable[[Patient], str]] = {
     "bos": bos,
     "head-rebuild": head_rebuild,
 }
-# What the code of a model raises when it is called in a way that it does not bear: that is a finding.
-_RAISED = (CovecError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
+# What the code or the chat template of a model raises where it does not bear to be called so: that is a finding.
+_RAISED = (
+    *(CovecError, TemplateError, RuntimeError, ValueError, TypeError, LookupError),
+    *(AttributeError, AssertionError, ArithmeticError, ImportError, OSError),
+)
 
 
 @dataclass(frozen=True)

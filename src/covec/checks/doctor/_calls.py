@@ -57,46 +57,39 @@ def determinism(patient: Patient) -> str:
 
 def restore_after_error(patient: Patient) -> str:
     """An error within a scope, a call, a capture or a generation comes out as it was, and leaves nothing behind."""
-    model, ids = patient.model, torch.tensor([patient.ids[1]])
+    model, ids, error = patient.model, torch.tensor([patient.ids[1]]), _Interruption("on purpose")
     shift = Add(site=Site("resid", patient.middle), position=Position("all"), shift=patient.shift)
-    ways: dict[str, Callable[[], Any]] = {
-        "a call under an edit": lambda: patient.logits(ids),
-        "a capture under an edit": lambda: model.capture(patient.texts[:2], "resid.*"),
-    }
-    if model.generates:
-        ways["a generation under an edit"] = lambda: model.generate(patient.texts[:2], max_new_tokens=2)
-    before, plain = _belongings(patient.module), patient.logits(ids)
-    _interrupt(patient, "a scope", lambda: None, shift, at=None)
-    for name, way in ways.items():
-        _interrupt(patient, name, way, shift, at=patient.blocks[patient.depths[-1]])
-        if left := _belongings(patient.module) - before:
-            raise Failed(f"an error within {name} leaves behind: {', '.join(sorted(left))[:200]}")
-        _same(f"after an error within {name}", patient.logits(ids), plain)
-    return f"each of {1 + len(ways)} errors came out as it was; no hook is left, logits are bit-identical"
-
-
-class _Interruption(Exception):
-    """Raised on purpose."""
-
-
-def _interrupt(patient: Patient, name: str, way: Callable[[], Any], shift: Add, *, at: nn.Module | None) -> None:
-    """Raise within `way`, when the module `at` runs, or else after it within the scope; the same must come out."""
-    error = _Interruption("on purpose")
 
     def fail(*_: Any) -> None:
         raise error
 
-    handle = None if at is None else at.register_forward_hook(fail)
-    try:
-        with edit(patient.model, shift):
-            way()
-            fail()
-    except Exception as found:
-        if found is not error:
-            raise Failed(f"an error within {name} came out as {type(found).__name__}: {found}") from found
-    finally:
-        if handle is not None:
+    ways: dict[str, Callable[[], Any]] = {
+        "a scope": fail,
+        "a call": lambda: patient.logits(ids),
+        "a capture": lambda: model.capture(patient.texts[:2], "resid.*"),
+    }
+    if model.generates:
+        ways["a generation"] = lambda: model.generate(patient.texts[:2], max_new_tokens=2)
+    before, plain = _belongings(patient.module), patient.logits(ids)
+    for name, way in ways.items():
+        handle = patient.blocks[patient.middle].register_forward_hook(fail)
+        try:
+            with edit(model, shift):
+                way()
+            raise Failed(f"an error within {name} does not come out")
+        except _Interruption as found:
+            if found is not error:
+                raise Failed(f"an error within {name} comes out as another") from found
+        finally:
             handle.remove()
+        if left := _belongings(patient.module) - before:
+            raise Failed(f"an error within {name} leaves behind: {', '.join(sorted(left))[:200]}")
+        _same(f"after an error within {name}", patient.logits(ids), plain)
+    return f"errors within {', '.join(ways)} came out as they were; no hook is left, logits are bit-identical"
+
+
+class _Interruption(Exception):
+    """Raised on purpose."""
 
 
 def _belongings(module: nn.Module) -> set[str]:
