@@ -297,6 +297,7 @@ def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
             hooks.callback(hook(module, end, visitor((module, end))).remove)
         with suppress(_Done):
             yield
+        if pending:  # else a module may have swallowed what ended the pass
             raise ModelError(f"the forward pass does not reach {by_end[pending.pop()][0][0]}: name another site")
 
 
