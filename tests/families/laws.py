@@ -5,6 +5,7 @@ The docstring of a law is its line in docs/families.md.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 import covec
 from covec.activations.capture import forward
 from covec.activations.split import Split
+from covec.checks.doctor import doctor as examine
 from covec.edits.algebra import Ablate, Add, Edit
 from covec.errors import ModelError
 from covec.models.batching import pad
@@ -23,7 +25,7 @@ from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.taps import hidden_of
 from covec.models.text import TextModel
-from families.zoo import HEADS, SITES, Family
+from families.zoo import EXPERTS, HEADS, SITES, Family
 
 TEXTS = ["The hotel was clean and the people were kind.", "x", "A dull film: two hours", "ice melts at 0"]
 ANYWHERE = ("all", "content", "prompt", "last", "last+generated", "generated", "from-2", "3")
@@ -41,13 +43,15 @@ def law(function: Law) -> Law:
 def applies(name: str, family: Family, model: TextModel) -> bool:
     """Whether a law speaks of a family: of those that write, of those that do not, or of all."""
     of_some = {"cache", "padding", "decoding", "own_calls"}
+    if name == "bfloat16":  # where a router chooses, rounding may choose other experts
+        return EXPERTS not in family.lacks.values()
     return model.generates if name in of_some else not model.causal if name == "encoders" else True
 
 
-def close(one: Tensor, other: Tensor, size: Tensor | None = None) -> bool:
-    """Whether rows agree to 1e-4 of their largest entry (of that of `size`, where it is larger)."""
+def close(one: Tensor, other: Tensor, size: Tensor | None = None, within: float = 1e-4) -> bool:
+    """Whether rows agree to 1e-4 of the largest entry of theirs, or of those of `size`."""
     largest = (other if size is None else size).abs().amax(-1)
-    return bool(((one - other).abs().amax(-1) <= 1e-4 * largest).all())
+    return bool(((one - other).abs().amax(-1) <= within * largest).all())
 
 
 def present(model: TextModel, kinds: str) -> list[Site]:
@@ -246,7 +250,7 @@ def cache(family: Family, model: TextModel) -> None:
     plain = _ids(model, TEXTS)
     for position in ANYWHERE:
         with model.edit(shift(model, Site("resid", 0), 3.0, position)):
-            cached = _ids(model, TEXTS)
+            cached = _ids(model, TEXTS, use_cache=True)
             assert _ids(model, TEXTS, use_cache=False) == cached
             assert position == "3" or cached != plain
 
@@ -269,7 +273,7 @@ def decoding(family: Family, model: TextModel) -> None:
     """sampled and beamed texts under an edit are the same with and without cache, alone and in a batch"""
     with model.edit(shift(model, Site("resid", 0), 3.0, "last+generated")):
         for options in ({"do_sample": True, "seed": 2}, {"num_beams": 2}):
-            texts = _ids(model, TEXTS, **options)
+            texts = _ids(model, TEXTS, use_cache=True, **options)
             assert _ids(model, TEXTS, use_cache=False, **options) == texts
             assert [_ids(model, [text], **options)[0] for text in TEXTS] == texts
 
@@ -329,6 +333,28 @@ def encoders(family: Family, model: TextModel) -> None:
         model.edit(Add(site=Site("resid", 0), shift=torch.zeros(model.width), position=Position("generated"))),
     ):
         pass
+
+
+@law
+def bfloat16(family: Family, model: TextModel) -> None:
+    """in bfloat16 rows depend on their batch by at most 3e-2 of their largest entry, and edits act"""
+    half = TextModel(copy.deepcopy(model.module).bfloat16(), model.tokenizer)
+    together = half.capture(TEXTS, half.sites, "all")
+    for index, text in enumerate(TEXTS):
+        alone = half.capture([text], half.sites, "all")
+        for site in half.sites:
+            assert close(together.of(index, site), alone[site], within=3e-2)
+    plain = logits(half)
+    for site in present(half, " ".join(family.kinds)):
+        with half.edit(shift(half, site)):
+            assert not torch.equal(logits(half), plain)
+        assert torch.equal(logits(half), plain)
+
+
+@law
+def doctor(family: Family, model: TextModel) -> None:
+    """`covec doctor` finds nothing wrong"""
+    assert not [check for check in examine(model).checks if not check.passed]
 
 
 @law
