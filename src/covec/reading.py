@@ -1,4 +1,4 @@
-"""Files that others made: opened only where they are files and can be held."""
+"""Files that others made: opened only where they are files and can be held, and read without guessing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from covec.errors import CovecError, FileError
 
@@ -15,7 +16,7 @@ from covec.errors import CovecError, FileError
 @contextmanager
 def ordinary_file(
     path: str | Path, error: type[CovecError] = FileError, *, largest: int | None = None
-) -> Iterator[BinaryIO]:
+) -> Iterator[BufferedReader]:
     """Open the file at `path` for reading.
 
     Parameters
@@ -50,6 +51,15 @@ def ordinary_file(
         raise error(f"cannot read {path}: {refusal.strerror or refusal}; check that you may read it") from refusal
     except MemoryError:
         raise error(f"{path} does not fit into memory") from None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For `json.loads(..., object_pairs_hook=unique_keys)`: a key that stands twice is a `ValueError`."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {max(names, key=names.count)[:50]!r} stands twice")
+    return found
 
 
 def _memory() -> int:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, AnyStr, BinaryIO
+from typing import IO, Any, AnyStr
 
 from covec.errors import ExamplesError
 from covec.models.tokens import Input
@@ -113,7 +113,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
                 yield f"{path}, line {number}", text.rstrip("\r\n")
 
 
-def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+def _opened(path: Path) -> AbstractContextManager[io.BufferedReader]:
     return ordinary_file(path, ExamplesError, largest=sys.maxsize)
 
 
@@ -174,18 +174,19 @@ def _parquet(path: Path, column: str | None) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with _opened(path) as opened, pq.ParquetFile(opened) as file:
-            name = _column(str(path), file.schema_arrow.names, column)
-            row = 0
-            for batch in file.iter_batches(_BATCH, columns=[name]):
-                for value in batch.column(0).to_pylist():
-                    row += 1
-                    yield f"{path}, row {row}", value
-    except ExamplesError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates beyond the calendar
-        raise ExamplesError(f"{path} is no Parquet file, or is cut short ({str(error)[:200]})") from None
+    with _opened(path) as opened:
+        try:
+            with pq.ParquetFile(opened) as file:
+                name = _column(str(path), file.schema_arrow.names, column)
+                row = 0
+                for batch in file.iter_batches(_BATCH, columns=[name]):
+                    for value in batch.column(0).to_pylist():
+                        row += 1
+                        yield f"{path}, row {row}", value
+        except ExamplesError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates out of range
+            raise ExamplesError(f"{path} is no Parquet file, or is cut short ({str(error)[:200]})") from None
 
 
 def _column(place: str, names: list[str], wanted: str | None) -> str:

@@ -20,6 +20,12 @@ def working() -> Iterator[None]:
 def show(document: Any, as_json: bool, text: Callable[[], str]) -> None:
     """Print `document` as JSON, or the text that says the same to a person."""
     result = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text()
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        result.encode(encoding)
+    except UnicodeEncodeError:  # the name of a file that is no text, or letters that a terminal does not have
+        plain = result.encode(encoding, "backslashreplace").decode(encoding)
+        result = json.dumps(document, indent=2, allow_nan=False) if as_json else plain
     try:
         print(result, flush=True)
     except BrokenPipeError:  # the reader, `head` say, has had enough

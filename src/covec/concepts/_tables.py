@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from covec.concepts._labels import POSITIVE
 from covec.errors import ExamplesError
-from covec.reading import ordinary_file
+from covec.reading import ordinary_file, unique_keys
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", *DELIMITERS)
@@ -153,7 +153,7 @@ def _json(path: Path, content: bytes) -> Table:
 
 def _parsed(text: str, place: str, path: Path) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         place = place if place != str(path) else f"{path}, line {error.lineno}"
         raise ExamplesError(f"{place} is not JSON ({error.msg}); mend it, or write the file whole again") from None
@@ -161,14 +161,6 @@ def _parsed(text: str, place: str, path: Path) -> Any:
         raise ExamplesError(f"{place} cannot be read ({str(error).partition(';')[0]}); mend it") from None
     except RecursionError:
         raise ExamplesError(f"{place} is nested too deeply; write rows as flat objects") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {max(names, key=names.count)[:50]!r} stands twice")
-    return found
 
 
 def _parquet(path: Path, content: bytes) -> Table:
@@ -188,8 +180,9 @@ def _parquet(path: Path, content: bytes) -> Table:
                 if size > _LARGEST:
                     break
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates beyond the calendar
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ExamplesError(f"{path} is no Parquet file, or is cut short ({reason}); write it again") from None
+        raise ExamplesError(
+            f"{path} is no Parquet file, or is cut short ({str(error)[:200]}); write it again"
+        ) from None
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ExamplesError(f"{path} has two columns called {twice!r}; rename one")
     if size > _LARGEST:
