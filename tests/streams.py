@@ -19,11 +19,11 @@ from covec.models.text import TextModel
 
 TEXTS = [f"The hotel was {'very ' * (row % 5)}clean on day {row}." for row in range(60)]
 LABELS = [row % 3 == 0 for row in range(60)]
-LENGTH = 500  # tokens of an endless text
+LENGTH = 250  # tokens of an endless text
 
 
 class Counting:
-    """A tokenizer without text: text `k` is 500 ids that count up from an offset of its own."""
+    """A tokenizer without text: text `k` is ids that count up from an offset of its own."""
 
     is_fast, chat_template, bos_token = True, None, None
     bos_token_id = eos_token_id = pad_token_id = unk_token_id = 0

@@ -18,7 +18,7 @@ from covec.activations.store import write_store
 from covec.activations.tally import Tally, load_moments
 from covec.errors import CovecError, FileError, ModelError
 from covec.models.text import TextModel
-from streams import LABELS, TEXTS, content, endless, endless_model, interrupting, killed_and_resumed
+from streams import LABELS, LENGTH, TEXTS, content, endless, endless_model, interrupting, killed_and_resumed
 from tiny import tiny_model
 
 MEMORY = """
@@ -52,7 +52,7 @@ def test_ten_million_tokens_take_the_memory_of_one_million(tmp_path: Path, kind:
     arguments = [sys.executable, "-c", MEMORY, str(Path(__file__).parents[1]), kind, str(tmp_path)]
     output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
     (_, _), (rows, before), (many, after) = (map(int, line.split()) for line in output.splitlines())
-    assert (rows, many) == (1_000_000 * 499 // 500, 10_000_000 * 499 // 500)
+    assert (rows, many) == (1_000_000 - 1_000_000 // LENGTH, 10_000_000 - 10_000_000 // LENGTH)
     assert after - before <= 8e6
     for shard in tmp_path.glob("*/*.safetensors"):
         shard.unlink()  # a third of a gigabyte
@@ -289,5 +289,5 @@ def test_a_tally_of_the_endless_is_that_of_its_rows() -> None:
     (moments,) = model.moments(endless(10_000), "resid.0").values()
     rows = model.capture(list(endless(10_000)), "resid.0", "content/none")["resid.0"]
     torch.testing.assert_close(moments.mean().float(), rows.mean(0), rtol=0, atol=1e-5)
-    assert moments.count() == len(rows) == 20 * 499
+    assert moments.count() == len(rows) == 10_000 - 10_000 // LENGTH
     assert Tally().inputs == 0

@@ -198,7 +198,8 @@ class _Sink:
         places = [self.places[row] for row in batch.rows]
         pooled = _pool(hidden, [mask(self.position, layout) for layout in batch.layouts], self.position)
         if site not in self.rows:
-            self.rows[site] = torch.empty(int(self.offsets[-1]), hidden.shape[-1])
+            shape = int(self.offsets[-1]), hidden.shape[-1]
+            self.rows[site] = torch.empty(shape, dtype=torch.float32, device="cpu")
         where = np.concatenate([self._range(place) for place in places])
         self.rows[site][torch.from_numpy(where)] = pooled.to("cpu", torch.float32)
 

@@ -272,9 +272,9 @@ class ActivationStore:
             places = np.flatnonzero(which == number)
             start = self._ends[number] - self._shards[number].rows
             rows = self._shards[number].at(chosen)[torch.from_numpy(index[places] - start)].float()
-            found = torch.empty(len(index), rows.shape[1]) if found is None else found
+            found = torch.empty(len(index), rows.shape[1], dtype=torch.float32) if found is None else found
             found[torch.from_numpy(places)] = rows
-        return torch.empty(0, 0) if found is None else found
+        return torch.empty(0, 0, dtype=torch.float32) if found is None else found
 
     def _chosen(self, sites: str | Site | Sequence[str | Site] | None) -> tuple[Site, ...]:
         return self.sites if sites is None else select(sites, self.sites)
