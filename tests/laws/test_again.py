@@ -124,3 +124,41 @@ def test_dropout_at_work_is_refused_wherever_it_is(where: str) -> None:
         model.capture(fresh.TEXTS, "resid.1")
     model.module.eval()
     assert torch.isfinite(model.capture(fresh.TEXTS, "resid.1")["resid.1"]).all()
+
+
+def everything(model: TextModel) -> list[torch.Tensor]:
+    """Rows, vectors, fits, scores and texts, as numbers."""
+    examples = fresh.examples(12)
+    rows = model.capture(examples.inputs, "resid.1", "mean")["resid.1"]
+    found = [rows]
+    for name in registry.names("find"):
+        finder = registry.get("find", name)().fit(
+            rows, examples.labels, pairs=[f"pair {row % 12}" for row in range(24)]
+        )
+        vector = ConceptVector.from_direction(
+            name, "resid.1", finder.direction_, finder.mean_positive_, finder.mean_negative_
+        )
+        fits = registry.get("find", name)().fit_many(
+            rows[None], examples.labels, pairs=[str(row % 12) for row in range(24)]
+        )
+        found += [*vector.parts[vector.site].tensors().values(), fits.intercepts, fits.scales]
+    found.append(
+        torch.tensor([one.score for one in model.detect(vector, fresh.TEXTS)], dtype=torch.float64, device="cpu")
+    )
+    edits = [list(vector.add(1.0)), [], list(vector.add(-1.0))]
+    texts = model.generate(fresh.TEXTS, edits=edits, max_new_tokens=4, do_sample=True, seed=1)
+    found.append(torch.tensor([ord(letter) for letter in "|".join(texts)], device="cpu"))
+    return found
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_the_default_dtype_changes_nothing(family: str) -> None:
+    """A script may have set another one for its own tensors."""
+    model = TextModel(*tiny_model(family))
+    expected = everything(model)
+    try:
+        for dtype in (torch.float64, torch.bfloat16):
+            torch.set_default_dtype(dtype)
+            assert all(map(torch.equal, everything(model), expected))
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -38,9 +38,7 @@ def in_place(*choose: Callable[[TextModel], Any]) -> Callable[[TextModel], TextM
 
 WAYS: dict[str, Callable[[TextModel], TextModel]] = {
     "the whole, wrapped": lambda model: TextModel(torch.compile(model.module, backend="eager"), model.tokenizer),
-    "the whole, in place": in_place(lambda model: [model.module]),
     "the body": in_place(lambda model: [model.anatomy.body]),
-    "every block": in_place(lambda model: model.anatomy.blocks),
     "every block, wrapped": blocks_wrapped,
     "a sublayer": in_place(lambda model: [model.anatomy.tap(model.select("mlp.1")[0]).module]),
 }

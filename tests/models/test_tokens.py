@@ -167,3 +167,8 @@ def test_what_a_chat_template_refuses_is_told_in_one_line() -> None:
     tokenizer.chat_template = "{{ raise_exception('no system\\nhere') }}"
     with pytest.raises(ExamplesError, match="takes no such messages: no system here"):
         tokenize(tokenizer, [CHAT])
+
+
+def test_one_text_is_no_list_of_its_characters() -> None:
+    with pytest.raises(ExamplesError, match=r"no list of inputs: give several, or \[text\]"):
+        tokenize(tiny_tokenizer(), "The hotel")

@@ -89,7 +89,7 @@ def _block(tensor: Any) -> int:
 def _part(data: Any) -> Part:
     write = torch.from_numpy(np.array(data, dtype=np.float32))[None]
     norm = write.double().norm()
-    return Part((write.double() / norm).float(), write, torch.zeros(1), norm[None])
+    return Part((write.double() / norm).float(), write, write.new_zeros(1), norm[None])
 
 
 def _text(reader: GGUFReader, key: str) -> str:

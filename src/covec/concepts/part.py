@@ -52,7 +52,7 @@ class Part:
         if not bool((self.scale > 0).all()):
             raise CovecError("scale is not positive: the direction does not point to more of the concept")
         rows, write = self.direction.double(), self.write.double()
-        if float((rows @ rows.T - torch.eye(self.rank)).abs().max()) > _ORTHONORMAL:
+        if float((rows @ rows.T - torch.eye(self.rank, device="cpu")).abs().max()) > _ORTHONORMAL:
             raise CovecError("direction does not have orthonormal rows; normalise it first")
         miss = ((rows * write).sum(1) - self.scale).abs()
         if bool((miss > 1e-3 * self.scale + 1e-5 * write.norm(dim=1)).any()):

@@ -167,11 +167,12 @@ class ConceptVector:
             raise CovecError(f"{name!r} has no class means: give the scale of its direction, and scale_from")
         if intercept is None:
             intercept = -float(unit @ (means[0] + means[1])) / 2 if len(means) == 2 else 0.0
+        scale = float(unit @ shift.float().double()) if scale is None else scale
         part = Part(
             direction=unit[None],
             write=shift[None],
-            intercept=torch.tensor([intercept]),
-            scale=torch.tensor([float(unit @ shift.float().double()) if scale is None else scale]),
+            intercept=unit.new_tensor([intercept]),
+            scale=unit.new_tensor([scale]),
             mean_positive=mean_positive,
             mean_negative=mean_negative,
         )

@@ -61,7 +61,7 @@ class Readers:
         rows: dict[Site, list[tuple[Tensor, Tensor, Tensor]]] = {}
         for place, vector in enumerate(vectors):
             _check(model, vector, force)
-            share = torch.zeros(len(vectors))
+            share = torch.zeros(len(vectors), dtype=torch.float32, device="cpu")
             share[place] = 1 / sum(part.rank for part in vector.parts.values())
             for site, part in vector.parts.items():
                 for row in range(part.rank):

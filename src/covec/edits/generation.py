@@ -169,7 +169,8 @@ class _Sampler:
         """Scores that leave one token a row [rows, vocabulary]."""
         for warper in self._warpers:
             scores = warper(ids, scores)
-        noise = torch.stack([torch.empty(scores.shape[1]).exponential_(generator=one) for one in self._streams])
+        empty = torch.empty(len(scores), scores.shape[1], dtype=torch.float32, device="cpu")
+        noise = torch.stack([row.exponential_(generator=one) for row, one in zip(empty, self._streams, strict=True)])
         chosen = (scores.float() - noise.to(scores.device).log()).argmax(1, keepdim=True)
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
 

@@ -170,7 +170,8 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
         distinct = {id(item): item for item in items if item is not None}
         first = next(iter(distinct.values()))
         if len(distinct) > 1 and all(_stackable(item, first) for item in distinct.values()):
-            shifts = [item.shift if isinstance(item, Add) else torch.zeros(first.width or 0) for item in items]
+            nothing = torch.zeros(first.width or 0, dtype=torch.float32, device="cpu")
+            shifts = [item.shift if isinstance(item, Add) else nothing for item in items]
             joined = Add(site=first.site, position=first.position, shift=torch.stack(shifts)[:, None])
             steps.append(_step(joined.prepare(hidden.device, hidden.dtype), model.anatomy.tap(first.site), None))
             continue

@@ -181,7 +181,7 @@ class Finder(ClassifierMixin, BaseEstimator):
         direction = torch.as_tensor(direction, dtype=torch.float64)
         positive, negative = moments.mean(True), moments.mean(False)
         if not direction.any():
-            direction = torch.zeros_like(direction).index_fill(0, torch.tensor(0), 1.0)
+            direction = torch.zeros_like(direction).index_fill(0, torch.tensor(0, device=direction.device), 1.0)
         direction = direction / direction.norm()
         if direction @ (positive - negative) < 0:
             direction = -direction
@@ -222,7 +222,7 @@ def fit_together(
             elif rows.differ:
                 one.fit_rows(rows)
             else:
-                one._complete(rows, torch.zeros(X.shape[2]))
+                one._complete(rows, X.new_zeros(X.shape[2]))
             fitted[name].append(one)
     found = {name: finder.fit_many(X, y, groups=groups, pairs=pairs) for name, finder in at_once.items()}
     return found | {name: _gathered(ones) for name, ones in fitted.items()}
@@ -235,7 +235,7 @@ def _defines(finder: Finder, method: str) -> bool:
 
 def _gathered(ones: list[Finder]) -> Fits:
     def column(name: str) -> Tensor:
-        return torch.tensor([getattr(one, f"{name}_", math.nan) for one in ones])
+        return torch.tensor([getattr(one, f"{name}_", math.nan) for one in ones], dtype=torch.float32, device="cpu")
 
     return Fits(
         torch.stack([one.direction_ for one in ones]),

@@ -117,14 +117,16 @@ def fit_convex(
     ridge, start, folds = max(ridges), None, rows.folds()
     if len(ridges) > 1 and folds is not None:
         k = int(folds.max()) + 1
-        trained = (folds != torch.arange(k)[:, None]).repeat_interleave(len(ridges), 0)
-        problem = Problem.of(rows, loss, trained, torch.tensor(ridges).repeat(k), torch.float32)
+        trained = (folds != torch.arange(k, device=folds.device)[:, None]).repeat_interleave(len(ridges), 0)
+        candidates = rows.X.new_tensor(ridges).repeat(k)
+        problem = Problem.of(rows, loss, trained, candidates, torch.float32)
         solutions = minimise(problem, CHOOSING)
         outputs = problem.outputs(solutions).unflatten(0, (k, len(ridges)))
-        unseen = outputs[folds, :, torch.arange(len(folds))].T
+        unseen = outputs[folds, :, torch.arange(len(folds), device=folds.device)].T
         chosen = best((score or areas)(unseen, rows.positive), ridges)
         ridge, start = ridges[chosen], solutions.unflatten(0, (k, len(ridges)))[:, chosen].mean(0, keepdim=True)
-    problem = Problem.of(rows, loss, torch.ones(1, len(rows.X)), torch.tensor([ridge]), torch.float64)
+    everything, chosen_ridge = rows.X.new_ones(1, len(rows.X)), rows.X.new_tensor([ridge])
+    problem = Problem.of(rows, loss, everything, chosen_ridge, torch.float64)
     weights = minimise(problem, FINAL, start)
     return rows.spectrum.direction(weights[0, :-1]), ridge
 
@@ -172,12 +174,12 @@ class Problem:
     def of(cls, rows: Rows, loss: Loss, trained: Tensor, ridges: Tensor, dtype: torch.dtype) -> Problem:
         """The problems of `rows`, with the rows `trained` [p, n] and the ridge [p] of each."""
         spectrum = rows.spectrum
-        design = torch.cat([spectrum.coordinates, torch.ones(len(rows.X), 1)], 1)
-        variances = torch.cat([spectrum.variances, torch.ones(1)])
+        design = torch.cat([spectrum.coordinates, rows.X.new_ones(len(rows.X), 1)], 1)
+        variances = torch.cat([spectrum.variances, rows.X.new_ones(1)])
         penalty = ridges[:, None].repeat(1, len(variances))
         penalty[:, -1] = 0
         metric = 1 / (loss.curvature * variances + penalty)
-        share = trained / len(rows.X)
+        share = trained.float() / len(rows.X)
         return cls(loss, *(part.to(dtype) for part in (design, rows.signs, share, penalty, metric)))
 
     def only(self, going: Tensor) -> Problem:
@@ -213,7 +215,8 @@ def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "p r1"] | 
     initial = problem.size(problem.slopes(weights, problem.outputs(weights))[0])
     if start is not None:
         weights = start.to(weights)
-    outputs, solution, open_ = problem.outputs(weights), weights.clone(), torch.arange(len(weights))
+    outputs, solution = problem.outputs(weights), weights.clone()
+    open_ = torch.arange(len(weights), device=weights.device)
     for _ in range(_STEPS):
         gradient, curvature = problem.slopes(weights, outputs)
         left = (problem.size(gradient) / initial[open_]).sqrt()

@@ -61,13 +61,13 @@ def held_out(
     (I - H_BB)^-1 (y - H y)_B. The total penalty n * ridge is that of the full fit in every fold.
     """
     coordinates, n = spectrum.coordinates, len(target)
-    shrunken = 1 / (n * (spectrum.variances + torch.tensor(ridges, dtype=torch.float64)[:, None]))
+    shrunken = 1 / (n * (spectrum.variances + spectrum.variances.new_tensor(ridges)[:, None]))
     residual = target - (shrunken * (coordinates.T @ target)) @ coordinates.T
     predicted = torch.empty_like(residual)
     for fold in range(int(folds.max()) + 1):
         block = torch.nonzero(folds == fold)[:, 0]
         rows = coordinates[block]
         hat = 1 / n + (rows * shrunken[:, None]) @ rows.T
-        root = torch.linalg.cholesky(torch.eye(len(block), dtype=torch.float64) - hat)
+        root = torch.linalg.cholesky(torch.eye(len(block), dtype=hat.dtype, device=hat.device) - hat)
         predicted[:, block] = target[block] - torch.cholesky_solve(residual[:, block, None], root)[:, :, 0]
     return predicted

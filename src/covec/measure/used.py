@@ -199,7 +199,8 @@ def _add_nulls(readout: Readout, linear: Linear, nulls: NullVectors, confirmed: 
 
 
 def _isotropic(linear: Linear, norm: float, seed: int, count: int = 100) -> Figure:
-    drawn = torch.randn(count, linear.gradients.shape[1], generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(count, linear.gradients.shape[1], generator=generator, dtype=torch.float32)
     effects = np.abs(linear.add(norm * torch.nn.functional.normalize(drawn, dim=1)).mean(1))
     high = float(np.quantile(effects, 0.95))
     return Figure(

@@ -73,12 +73,12 @@ def pad(
     """The batch of `rows`, padded to its longest."""
     items = [tokens[row] for row in rows]
     length = max(len(item.ids) for item in items)
-    ids = torch.full((len(rows), length), pad_id, dtype=torch.long)
+    ids = torch.full((len(rows), length), pad_id, dtype=torch.long, device="cpu")
     mask = torch.zeros_like(ids)
     for place, item in enumerate(items):
         size = len(item.ids)
         where = slice(length - size, length) if left else slice(0, size)
-        ids[place, where] = torch.tensor(item.ids)
+        ids[place, where] = torch.tensor(item.ids, device="cpu")
         mask[place, where] = 1
     needs = masked and bool((mask == 0).any())
     return Batch(

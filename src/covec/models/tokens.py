@@ -104,6 +104,8 @@ def tokenize(
     def place(index: int) -> str:
         return f"input {index + 1}" if places is None else places[index]
 
+    if isinstance(inputs, str):
+        raise ExamplesError("a text is no list of inputs: give several, or [text]")
     texts, chats = [], []
     for index, given in enumerate(inputs):
         if not isinstance(given, str) and not _is_chat(given):

@@ -64,7 +64,7 @@ def random_directions(
 ) -> np.ndarray:
     """Test AUROCs of isotropic directions, each turned so that training positives score higher."""
     generator = torch.Generator().manual_seed(seed)
-    directions = torch.randn(RANDOM_DIRECTIONS, train.shape[1], generator=generator)
+    directions = torch.randn(RANDOM_DIRECTIONS, train.shape[1], generator=generator, dtype=torch.float32)
     return _turned(directions, train, train_labels, test, labels)
 
 
