@@ -208,3 +208,14 @@ def test_a_bidirectional_decoder_is_read_with_a_mask() -> None:
     together = model.capture(TEXTS, "resid.*", "all")
     for index, text in enumerate(TEXTS):
         assert close(together.of(index, "resid.1"), model.capture([text], "resid.1", "all")["resid.1"])
+
+
+@pytest.mark.parametrize("noise", [{"router_jitter_noise": 0.3}, {"attention_dropout": 0.3}])
+def test_what_is_random_in_training_is_refused_while_it_is(noise: dict[str, float]) -> None:
+    module = small("MixtralForCausalLM", num_key_value_heads=2, num_local_experts=4, **noise)
+    model = TextModel(module.train(), TOKENIZER)
+    with pytest.raises(ModelError, match=r"in training mode, where .*(jitter|dropout).* is at work") as told:
+        model.capture(TEXTS, "resid.1")
+    assert one_line(told)
+    module.eval()
+    assert torch.equal(*(model.capture(TEXTS, "resid.1")["resid.1"] for _ in range(2)))

@@ -201,12 +201,12 @@ class TextModel:
 
 
 def _dropping(module: nn.Module) -> Iterator[str]:
-    """Names of all dropout that is at work: layers of it, and rates that parts of the network hold themselves."""
+    """Names of all dropout and jitter at work: layers of it, and rates that parts of the network hold themselves."""
     for name, part in module.named_modules():
         if not part.training:
             continue
         if isinstance(part, nn.modules.dropout._DropoutNd) and part.p:
             yield name
         for key, value in vars(part).items():
-            if "drop" in key and isinstance(value, float) and value:
+            if ("drop" in key or "jitter" in key) and isinstance(value, float) and value:
                 yield f"{name}.{key}"
