@@ -7,6 +7,9 @@ file that names it. See docs/format.md.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,8 +54,9 @@ def _shift(vector: ConceptVector) -> np.ndarray[Any, Any]:
 
 
 def _write_npy(draft: Path, vector: ConceptVector, content: np.ndarray[Any, Any]) -> None:
-    with draft.open("wb") as file:
-        np.save(file, content, allow_pickle=False)
+    whole = io.BytesIO()  # into a file NumPy writes by a way that does not notice a full disk
+    np.save(whole, content, allow_pickle=False)
+    draft.write_bytes(whole.getbuffer())
 
 
 def _control_vector(vector: ConceptVector) -> dict[str, np.ndarray[Any, Any]]:
@@ -69,7 +73,7 @@ def _control_vector(vector: ConceptVector) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _write_gguf(draft: Path, vector: ConceptVector, content: dict[str, np.ndarray[Any, Any]]) -> None:
-    from gguf import GGUFWriter
+    from gguf import GGUFReader, GGUFWriter
 
     writer = GGUFWriter(draft, "controlvector")
     writer.add_string("general.name", vector.name)
@@ -81,6 +85,13 @@ def _write_gguf(draft: Path, vector: ConceptVector, content: dict[str, np.ndarra
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    try:
+        written = {tensor.name: tensor.data for tensor in GGUFReader(draft).tensors}
+    except (ValueError, IndexError):  # it is cut off
+        written = {}
+    if not all(np.array_equal(tensor, written.get(name, ())) for name, tensor in content.items()):
+        # The library hands tensors to NumPy, which does not notice a full disk.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 _WRITERS: dict[str, tuple[Callable[[ConceptVector], Any], Callable[[Path, ConceptVector, Any], None]]] = {
