@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import pytest
 import torch
+from accelerate import cpu_offload
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
@@ -15,7 +16,7 @@ from covec.edits.algebra import Ablate, Add, Edit, Gate, SetCoordinate
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
-from laws.given import PROMPTS, vector
+from laws.given import PROMPTS, add, vector
 from tiny import FAMILIES, tiny_model
 
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -99,3 +100,17 @@ def test_an_edit_is_moved_once_a_call_and_not_once_a_token(tiny: TextModel, use_
         assert moved == {"resid.0": 2, "resid.1": 2}
         tiny.generate([PROMPTS[0]] * 2, edits=[[edits[0]], [edits[1]]], max_new_tokens=3, use_cache=use_cache)
     assert max(moved.values()) <= 5
+
+
+def test_offloaded_weights_are_fetched_where_they_are_needed(tiny: TextModel) -> None:
+    """Accelerate holds a place for what is not in memory, and the first parameter may be no more than that."""
+    module, tokenizer = tiny_model(tiny.name.removeprefix("tiny-"))
+    cpu_offload(module, execution_device=CPU)
+    assert next(module.parameters()).is_meta
+    model = TextModel(module, tokenizer)
+    rows = model.capture(PROMPTS[:3], "resid.*", "mean")
+    expected = tiny.capture(PROMPTS[:3], "resid.*", "mean")
+    assert all(torch.equal(rows[site], expected[site]) for site in rows.sites)
+    edit = add(tiny)
+    with model.edit(edit), tiny.edit(edit):
+        assert model.generate(PROMPTS[1], max_new_tokens=4) == tiny.generate(PROMPTS[1], max_new_tokens=4)

@@ -59,8 +59,9 @@ class TextModel:
 
     @property
     def device(self) -> torch.device:
-        """Device of the first parameter, where token ids go."""
-        return next(self.module.parameters()).device
+        """Where token ids go: the device of the first weight in memory, the processor where all are offloaded."""
+        held = (weight.device for weight in self.module.parameters() if not weight.is_meta)
+        return next(held, torch.device("cpu"))
 
     @property
     def dtype(self) -> torch.dtype:
