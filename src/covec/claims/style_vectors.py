@@ -5,7 +5,8 @@ while it continues 30 prompts. The judge is a bag of words trained on other text
 neutral ones, so that a text in no style scores low.
 
 The paper feeds the vector that it trains the model's own greedy tokens; here the target's are fed, which trains faster
-and is the stricter comparison. The paper's trained vectors and prompted variants are not steered with.
+and is the stricter comparison. For that training the claim may take the five minutes of trained edits. The paper's
+trained vectors and prompted variants are not steered with.
 """
 
 from __future__ import annotations
