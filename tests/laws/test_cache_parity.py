@@ -11,7 +11,7 @@ from torch import Tensor
 from covec.errors import ModelError
 from covec.models.sites import Site
 from covec.models.text import TextModel
-from laws.given import PROMPTS, Seen, add
+from laws.given import PROMPTS, Seen, add, vector
 from tiny import FAMILIES, tiny_model
 
 POSITIONS = ["all", "prompt", "generated", "from-3", "4", "content", "last"]
@@ -77,3 +77,27 @@ def test_passes_over_other_tokens_than_the_text_are_refused(tiny: TextModel) -> 
         with pytest.raises(ModelError, match="guidance_scale"):
             tiny.module.generate(tiny.tokenizer(PROMPTS[2], return_tensors="pt").input_ids, guidance_scale=1.5)
     assert not seen.passes
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"use_cache": False}, {"prefill_chunk_size": 3}, {"cache_implementation": "static"}]
+)
+def test_a_log_is_the_same_however_the_passes_are_cut(tiny: TextModel, options: dict[str, Any]) -> None:
+    concept = vector(tiny)
+    logs = []
+    for given in ({}, options):
+        with tiny.edit(add(tiny)), tiny.watch(concept) as log:
+            tiny.generate(list(PROMPTS[:3]), max_new_tokens=6, **given)
+        rows = sorted(log.rows, key=lambda row: (row.row, row.index))
+        logs.append([(row.row, row.index, row.token, row.generated, row.score) for row in rows])
+    assert [row[:4] for row in logs[1]] == [row[:4] for row in logs[0]]
+    assert [row[4] for row in logs[1]] == pytest.approx([row[4] for row in logs[0]], abs=1e-3)
+
+
+def test_guessed_tokens_that_are_taken_back_are_in_no_log(tiny: TextModel) -> None:
+    with tiny.watch(vector(tiny)) as log:
+        with pytest.raises(ModelError, match="takes some back"):
+            tiny.generate(PROMPTS[2], max_new_tokens=6, prompt_lookup_num_tokens=3)
+        with pytest.raises(ModelError, match="takes some back"):
+            tiny.generate(PROMPTS[2], max_new_tokens=6, assistant_model=tiny.module)
+    assert not log.rows

@@ -8,7 +8,7 @@ which would not see hooks that came after it, runs as it was written while there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, cast
@@ -92,18 +92,23 @@ def _generating(model: TextModel) -> Callable[..., Any]:
     @wraps(original)
     def generate(*args: Any, **kwargs: Any) -> Any:
         plan = current_plan() or _plan_of_generation(model, args, kwargs)
-        if any(plan.edits) if plan is not None else edits_in_force(model.module):
-            _check_passes(kwargs.get("generation_config") or model.module.generation_config, kwargs)
+        rows = plan.edits if plan is not None else [edits_in_force(model.module)]
+        if edits := [edit for row in rows for edit in row]:
+            settings = kwargs.get("generation_config") or model.module.generation_config
+            _check_passes(lambda name: kwargs.get(name, getattr(settings, name, None)), edits)
         with planned(plan):
             return original(*args, **kwargs)
 
     return generate
 
 
-def _check_passes(settings: Any, given: Mapping[str, Any]) -> None:
-    """Refuse what makes passes over other tokens than the text: no position would hold in both."""
-    if given.get("guidance_scale", getattr(settings, "guidance_scale", None)) not in (None, 1):
+def _check_passes(setting: Callable[[str], Any], edits: Sequence[Any]) -> None:
+    """Refuse what makes passes over other tokens than the text: no position, or no log, would hold in both."""
+    if setting("guidance_scale") not in (None, 1):
         raise ModelError("guidance_scale reads the text once more without its prompt: leave it out within edits")
+    guessing = ("prompt_lookup_num_tokens", "assistant_model", "assistant_early_exit")
+    if any(edit.observes for edit in edits) and (guess := next(filter(setting, guessing), None)):
+        raise ModelError(f"{guess} guesses tokens and takes some back, which a log would keep: leave it out here")
 
 
 def _plan_of_generation(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
