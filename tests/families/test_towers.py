@@ -219,3 +219,40 @@ def test_what_is_random_in_training_is_refused_while_it_is(noise: dict[str, floa
     assert one_line(told)
     module.eval()
     assert torch.equal(*(model.capture(TEXTS, "resid.1")["resid.1"] for _ in range(2)))
+
+
+LEAKY = {
+    "RwkvForCausalLM": {"attention_hidden_size": 32},
+    "RecurrentGemmaForCausalLM": {
+        "num_hidden_layers": 3,
+        "lru_width": 32,
+        "attention_window_size": 4,
+        "conv1d_width": 3,
+    },
+    "ConvBertForMaskedLM": {"embedding_size": 16, "head_ratio": 2, "conv_kernel_size": 3},
+    "NystromformerForMaskedLM": {},
+}
+
+
+@pytest.mark.parametrize("kind", LEAKY)
+def test_where_padding_leaks_through_the_mask_no_rows_share_a_batch(kind: str) -> None:
+    """Their recurrent states, convolutions or landmarks take in what stands beside a row."""
+    model = TextModel(small(kind, **LEAKY[kind]), TOKENIZER)
+    assert model.together == 0
+    rows = model.capture(TEXTS, "resid.*", "all")
+    for index, text in enumerate(TEXTS):
+        alone = model.capture([text], "resid.*", "all")
+        assert all(close(rows.of(index, site), alone[site]) for site in rows.sites)
+    if model.generates:
+        texts = model.generate(TEXTS, max_new_tokens=4, min_new_tokens=4)
+        assert texts == [model.generate(text, max_new_tokens=4, min_new_tokens=4) for text in TEXTS]
+
+
+def test_what_heeds_its_mask_is_read_in_batches_and_edits_do_not_mislead_the_measurement() -> None:
+    module = small("MambaForCausalLM", state_size=4, conv_kernel=3)
+    for name in ("llama", "bert", "bloom", "mpt", "mamba", "jamba"):
+        assert model_of(name).together is None
+    edit = Add(site=Site("resid", 0), shift=torch.full((32,), 3.0), position=Position("2"))
+    model = TextModel(module, TOKENIZER)
+    with model.edit(edit):
+        assert model.together is None

@@ -175,7 +175,7 @@ class _Perplexity:
         self._split = Split(model, vector.site)
         tokens = model.tokenize(texts.inputs)
         self._batches = []
-        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET):
+        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):
             batch = pad(tokens, rows, pad_id=model.pad_id, masked=False, device=model.device)
             self._batches.append((batch, self._split.encode(batch), selected(batch, CONTENT)))
         self._plain = self._values(None)

@@ -26,7 +26,7 @@ class Divergence:
         tokens = model.tokenize(texts)
         position = Position("content")
         self._batches: list[tuple[Batch, Tensor | None, Tensor, Tensor]] = []
-        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET):
+        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):
             batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
             keep = selected(batch, position)
             hidden = self._split.encode(batch)

@@ -88,7 +88,7 @@ class Readout:
         tokens = [_cut(item) for item in read]
         self._weights = _weights(model, inputs, continuations)
         self._batches: list[tuple[Batch, Tensor | None, Tensor]] = []
-        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET):
+        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):
             batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
             self._batches.append((batch, self.split.encode(batch), selected(batch, position)))
 

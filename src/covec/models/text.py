@@ -14,6 +14,7 @@ from covec import registry
 from covec.errors import ModelError
 from covec.models.anatomy import Anatomy, dissect, text_config
 from covec.models.fingerprint import fingerprint, state
+from covec.models.leaks import heeds_mask, padding_leaks
 from covec.models.sites import Site, select
 from covec.models.tokens import Input, Span, TokenTable, tokenize
 
@@ -73,11 +74,15 @@ class TextModel:
         """Whether a token sees only those before it, so that padding on the right needs no mask."""
         parts = [part for block in self.anatomy.blocks for part in block.modules()]
         said = [part.is_causal for part in parts if isinstance(getattr(part, "is_causal", None), bool)]
-        return all(said) and (bool(said) or self.generates)
+        return all(said) and (bool(said) or self._can_generate)
 
     @property
     def generates(self) -> bool:
-        """Whether the model continues the text that it reads: it has a language head and no decoder beside."""
+        """Whether the model continues the text that it reads: it is causal, with a head and no decoder beside."""
+        return self.causal and self._can_generate
+
+    @property
+    def _can_generate(self) -> bool:
         return self.has_head and bool(self.module.can_generate())  # type: ignore[operator]
 
     @property
@@ -99,14 +104,21 @@ class TextModel:
     @cached_property
     def together(self) -> int | None:
         """The length up to which rows may share a batch, None for any: beyond it, a pass turns the positions of all
-        its rows by other angles (Phi-3's long context), so that a row would depend on its longest neighbour.
+        its rows by other angles (Phi-3's long context), so that a row would depend on its longest neighbour. Where
+        padding leaks, no rows share one.
         """
+        if not heeds_mask(self.anatomy.blocks) and self._leaks():
+            return 0
         config = text_config(self.config)
         rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
         if "longrope" not in (rope.get("rope_type"), rope.get("type")):
             return None
         name = "original_max_position_embeddings"
         return rope.get(name) or getattr(config, name, None) or config.max_position_embeddings
+
+    def _leaks(self) -> bool:
+        short, long = (self.tokenizer(text).input_ids for text in ("one two", "one two three, four and five"))
+        return padding_leaks(self.anatomy.body, short, long, self.pad_id, left=self.generates)
 
     @property
     def pad_id(self) -> int:
