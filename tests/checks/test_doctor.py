@@ -277,6 +277,14 @@ def heads_in_another_order(monkeypatch: pytest.MonkeyPatch) -> TextModel:
     return model
 
 
+def keys_in_another_order() -> TextModel:
+    model = model_of()
+    keys = [Site("key", 0, 0), Site("key", 0, 1)]
+    swapped = dict(zip(keys, [model.anatomy.taps[site] for site in reversed(keys)], strict=True))
+    model.anatomy = replace(model.anatomy, taps={**model.anatomy.taps, **swapped})
+    return model
+
+
 def too_many_heads() -> TextModel:
     model = model_of()
     model.config.num_attention_heads = 2
@@ -322,6 +330,7 @@ SICK: dict[Callable[..., TextModel], set[str]] = {
     # covec drops the second BOS, and so reads what the tokenizer does not write.
     two_bos: {"bos", *CAPTURES, "head-rebuild"},
     heads_in_another_order: {"head-rebuild"},
+    keys_in_another_order: {"head-rebuild"},
     too_many_heads: {"head-rebuild"},
 }
 

@@ -51,6 +51,8 @@ def cache(patient: Patient) -> str:
     if not same and patient.exact:
         raise Failed("greedy texts with and without the cache differ")
     told = "equal texts" if same else "texts equal but for ties within the limit"
+    if passes[-1] > 1:
+        told = "the model keeps no cache"
     return f"{told}; log-probabilities {worst:.1e} from a plain hook's ({patient.allowed}); edited in all {_NEW} passes"
 
 

@@ -1,4 +1,4 @@
-"""Heads: which columns belong to which head, shown by silencing one key-value head after the other."""
+"""Heads: which columns belong to which head, shown by turning one key or value head after the other."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def head_rebuild(patient: Patient) -> str:
     if not depths:
         raise DoesNotApply("no block in which heads can be told apart")
     worst = max(_rebuild(patient, depth) for depth in depths)
-    groups = max(_silenced(patient, depth) for depth in depths)
+    groups = max(_turned(patient, depth, kind) for depth in depths for kind in ("key", "value"))
     count = len(_heads(patient, "head", depths[0]))
     told = f"{count} heads make attn.k, to {worst:.1e} ({patient.allowed})"
     if not groups:
-        return f"{told}; values, in a fused projection, have no sites"
-    return f"{told}; each of {groups} value heads feeds its own {count // groups} alone"
+        return f"{told}; keys and values, in a fused projection, have no sites"
+    return f"{told}; each of {groups} key and value heads feeds its own {count // groups} alone"
 
 
 def _rebuild(patient: Patient, depth: int) -> float:
@@ -61,35 +61,38 @@ def _counted(patient: Patient, depth: int) -> list[Site]:
     return heads
 
 
-def _silenced(patient: Patient, depth: int) -> int:
-    """Set each value head to zero in a row of its own: its query heads, and they alone, must fall silent.
+def _turned(patient: Patient, depth: int, kind: str) -> int:
+    """Turn the sign of each key or value head in a row of its own: its query heads, and they alone, must change.
 
-    Returns the number of value heads, 0 where there are no such sites.
+    With values they must turn, too. Signs pass through norms, also through those over all heads. Returns the number of
+    key or value heads, 0 where there are no such sites.
     """
-    sites, heads = _heads(patient, "value", depth), _heads(patient, "head", depth)
+    sites, heads = _heads(patient, kind, depth), _heads(patient, "head", depth)
     if not sites:
         return 0
     taps = [patient.model.anatomy.tap(site) for site in sites]
 
-    def silence(_: nn.Module, __: Any, output: Any) -> None:
+    def turn(_: nn.Module, __: Any, output: Any) -> None:
         for row, tap in enumerate(taps):
-            first_tensor(output)[row, :, tap.columns or slice(None)] = 0.0
+            first_tensor(output)[row, :, tap.columns or slice(None)] *= -1
 
     projection = patient.model.anatomy.tap(heads[0]).module
-    handle = taps[0].module.register_forward_hook(silence)
+    handle = taps[0].module.register_forward_hook(turn)
     try:
         with listening({"in": projection}, "in") as heard:
             patient.logits(torch.tensor([patient.ids[2]] * (len(sites) + 1)))
     finally:
         handle.remove()
-    *silenced, usual = heard["in"][0]
-    per = len(heads) // len(sites)
-    for row, hidden in enumerate(silenced):
+    *turned, usual = heard["in"][0]
+    per, bound = len(heads) // len(sites), patient.limit * float(usual.abs().max())
+    for row, hidden in enumerate(turned):
         for head, site in enumerate(heads):
-            expected = _columns(usual, patient.model.anatomy.tap(site)) * (head // per != row)
-            found = _columns(hidden, patient.model.anatomy.tap(site))
-            if not (found - expected).abs().max() <= patient.limit * usual.abs().max():
-                raise Failed(f"silencing {sites[row]} does not silence its query heads alone: see {site}")
+            before, after = (_columns(rows, patient.model.anatomy.tap(site)) for rows in (usual, hidden))
+            own = head // per == row
+            expected = -before if own and kind == "value" else before
+            wrong = not (after - expected).abs().max() <= bound
+            if torch.equal(after, before) if own and kind == "key" else wrong:
+                raise Failed(f"{sites[row]} turned round does not change its query heads alone: see {site}")
     return len(sites)
 
 

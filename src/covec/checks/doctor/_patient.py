@@ -25,6 +25,7 @@ TEXTS = (
     "She wrote it down, folded the paper and said nothing.",
     "No.",
 )
+_FEWEST = 4  # of these texts, which checks call by their place
 _SPARE = 8  # tokens that a model must be able to write after a text
 Rows = dict[str, Float[Tensor, "tokens d"]]  # by what was read: `block 3`, `logits`
 
@@ -48,7 +49,7 @@ class Patient:
         ids = [list(model.tokenizer(text)["input_ids"]) for text in TEXTS]
         room = model.context - _SPARE if model.context else max(map(len, ids))
         fitting = [(text, row) for text, row in zip(TEXTS, ids, strict=True) if 0 < len(row) <= room]
-        if len({len(row) for _, row in fitting}) < 2:
+        if len(fitting) < _FEWEST:
             raise ModelError(f"{model.name} reads at most {model.context} tokens, too few for the doctor's texts")
         self.texts, self.ids = [text for text, _ in fitting], [row for _, row in fitting]
 
@@ -148,7 +149,7 @@ def _size(part: nn.Module) -> int:
 
 
 def distances(found: Float[Tensor, "rows d"], expected: Float[Tensor, "rows d"]) -> Float[Tensor, "rows"]:
-    """The largest difference within each row, as a share of its largest entry; infinite where it is none."""
+    """The largest difference within each row, as a share of its largest entry; infinite where that is no number."""
     if found.shape != expected.shape:
         return torch.full((len(expected),), torch.inf)
     largest = expected.abs().amax(-1).clamp(min=torch.finfo(torch.float32).tiny)

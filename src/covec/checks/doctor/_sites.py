@@ -23,9 +23,8 @@ def site_meaning(patient: Patient) -> str:
     for depth in patient.depths:
         site = Site("resid", depth)
         patient.near(f"{site} and what block {depth} gives", found[site], patient.alone[2][f"block {depth}"])
-    begin = (
-        1 if states and patient.measure(distances(states[0], entering)) <= patient.limit else 0
-    )  # Mamba's begin after block 0
+    # Hidden states begin with what block 0 takes, but for Mamba's, which begin with what it gives.
+    begin = int(bool(states) and patient.measure(distances(states[0], entering)) <= patient.limit)
     for depth in range(last if states else 0):
         name = f"hidden_states[{depth + begin}]"
         patient.near(f"resid.{depth} and {name}", found[Site("resid", depth)], states[depth + begin])
