@@ -169,6 +169,30 @@ def test_a_hostile_file_is_refused_in_one_line(tmp_path, name):
         raise FileError(refusal(tmp_path / "v.safetensors", data) or "it was read")
 
 
+def test_no_hostile_file_takes_more_memory_than_its_size_explains(tmp_path):
+    for name, (data, _) in CASES.items():
+        (tmp_path / name).write_bytes(data)
+    code = """
+import resource, sys
+from pathlib import Path
+from covec.concepts.bank import load_bank
+from covec.errors import FileError
+import torch; torch.zeros(1) @ torch.zeros(1)
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 640 * 2**20,) * 2)
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    try:
+        load_bank(path)
+    except FileError as error:
+        assert "fit into memory" not in str(error), error
+    else:
+        raise AssertionError(f"{path.name} was read")
+print("all refused")
+"""
+    run = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
+    assert run.stdout == "all refused\n", run.stderr[-1000:]
+
+
 def valid(tmp_path):
     """A file with every kind of content, to be damaged."""
     several = [

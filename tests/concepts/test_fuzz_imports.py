@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from concepts.made import part
+from covec.activations.corpus import texts
 from covec.concepts.examples import read_concepts
 from covec.concepts.exports import export
 from covec.concepts.imports import load_gguf
@@ -123,6 +124,17 @@ def test_damaged_examples_are_read_or_refused_in_one_line(tmp_path, ending, chun
         lambda path: read_concepts(path, each_class=chunk % 2 == 0), tmp_path / f"any{ending}", cases(), ExamplesError
     )
     assert CASES / 2 < len(refusals) < CASES
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv", ".parquet", ".txt"])
+def test_a_damaged_corpus_is_read_or_refused_in_one_line(tmp_path, ending):
+    def cases():
+        for number in range(CASES):
+            chance = random.Random(f"corpus {ending} {number}")
+            yield damaged(chance.choice(EXAMPLES.get(ending, EXAMPLES[".tsv"])), chance, MARKS)
+
+    refusals = lines_of(lambda path: list(texts(path)), tmp_path / f"any{ending}", cases(), ExamplesError)
+    assert 0 < len(refusals) < CASES
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
