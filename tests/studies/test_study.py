@@ -101,11 +101,11 @@ def test_several_concepts_share_a_capture_and_are_nulls_of_each_other(model, mon
     calls = []
     whole = run.capture_tokens
     monkeypatch.setattr(run, "capture_tokens", lambda *args, **options: calls.append(1) or whole(*args, **options))
-    concepts = {"kind": examples(60), "clean": examples(60, 1, "clean", ("clean", "water"))}
+    concepts = {"kind": examples(60), "clean": examples(60, 1, "kind", ("clean", "water"))}
     studies = covec.study(model, concepts, quick=True)
     assert isinstance(studies, Studies)
     assert calls == [1]
-    assert list(studies) == ["kind", "clean"]
+    assert list(studies) == [study.concept for study in studies.values()] == ["kind", "clean"]
     assert set(studies["kind"].wrong_concepts) == {"clean"}
     assert studies["kind"].wrong_concepts["clean"].value < studies["kind"].test["auroc"].value
     assert set(studies.summary()) == {"concepts", "cosines", "warnings", "seconds"}

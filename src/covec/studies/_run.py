@@ -92,7 +92,8 @@ def study(
         Before any work, where an option or an input cannot be honoured.
     """
     begun = time.monotonic()
-    concepts = {examples.name: examples} if isinstance(examples, Examples) else dict(examples)
+    given = {examples.name: examples} if isinstance(examples, Examples) else examples
+    concepts = {name: replace(one, name=name) for name, one in given.items()}
     asked = plan(
         model, concepts, sites=sites, finders=finders, position=position, continuations=continuations,
         split_seed=split_seed, seed=seed, quick=quick, nulls=nulls, exact_permutations=exact_permutations,
@@ -102,9 +103,10 @@ def study(
     precise = None if quick else _precise(model)
     studies = {name: _one(model, precise, one, asked, data, progress) for name, one in data.items()}
     seconds = time.monotonic() - begun
-    if len(studies) == 1 and isinstance(examples, Examples | Mapping):
+    if len(studies) == 1:
         return replace(next(iter(studies.values())), seconds=seconds)
-    return Studies(studies, _cosines(data, studies), (), seconds)
+    together = Studies(studies, _cosines(data, studies), (), seconds)
+    return replace(together, warnings=_multiplicity_warnings(together))
 
 
 def _captured(model: TextModel, concepts: Mapping[str, Examples], asked: Plan, progress: Progress) -> dict[str, Data]:
@@ -229,6 +231,19 @@ def _cosines(data: Mapping[str, Data], studies: Mapping[str, Study]) -> dict[str
         directions.append(torch.nn.functional.normalize(rows[truth].mean(0) - rows[~truth].mean(0), dim=0))
     matrix = torch.stack(directions) @ torch.stack(directions).T
     return {str(site): {"concepts": list(data), "matrix": [[float(value) for value in row] for row in matrix]}}
+
+
+def _multiplicity_warnings(studies: Studies) -> tuple[str, ...]:
+    """Which verdicts do not outlive having asked for several concepts."""
+    fragile = [
+        f"{name} (p {p:.2g})"
+        for name, p in studies.p_holm.items()
+        if studies[name].verdict not in ("not-found", "too-little-data") and p > judge.LEVEL
+    ]
+    if not fragile:
+        return ()
+    told = f"corrected for having looked for {len(studies)} concepts (Holm), p is above {judge.LEVEL:g} for"
+    return (f"{told} {', '.join(fragile)}: that they were found may be luck",)
 
 
 def _same(cell: Any, winner: Any) -> bool:

@@ -15,6 +15,7 @@ from covec.measure.used import Used
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.statistics.figure import Figure
+from covec.statistics.multiplicity import holm
 from covec.writing import whole_folder
 
 VERDICTS = {
@@ -178,6 +179,12 @@ class Studies(Mapping[str, Study]):
     def __len__(self) -> int:
         return len(self.studies)
 
+    @property
+    def p_holm(self) -> dict[str, float]:
+        """The `p_test` of every concept, corrected for their number by Holm's method."""
+        corrected = holm([study.p_test for study in self.values()])
+        return dict(zip(self, corrected.tolist(), strict=True))
+
     def summary(self) -> dict[str, Any]:
         """What `covec study --json` prints for several concepts."""
         return {
@@ -199,7 +206,8 @@ class Studies(Mapping[str, Study]):
         return str(registry.resolve("report.study_html")(self))
 
     def __str__(self) -> str:
-        return "\n\n".join(str(study) for study in self.values())
+        warned = [f"warning: {text}" for text in self.warnings]
+        return "\n\n".join([*(str(study) for study in self.values()), *warned])
 
 
 def _write(result: Study | Studies, studies: list[Study], folder: Path) -> None:
