@@ -256,3 +256,15 @@ def test_what_heeds_its_mask_is_read_in_batches_and_edits_do_not_mislead_the_mea
     model = TextModel(module, TOKENIZER)
     with model.edit(edit):
         assert model.together is None
+
+
+def test_a_state_that_edits_do_not_find_is_refused_and_they_act_without_it() -> None:
+    model = TextModel(small("RwkvForCausalLM", **LEAKY["RwkvForCausalLM"]), TOKENIZER)
+    plain = model.generate(TEXTS, max_new_tokens=4, min_new_tokens=4)
+    with model.edit(Add(site=Site("resid", 0), shift=torch.linspace(-3, 3, 32), position=Position("generated"))):
+        with pytest.raises(ModelError, match="generate with use_cache=False") as told:
+            model.generate(TEXTS, max_new_tokens=4, min_new_tokens=4)
+        assert one_line(told)
+        steered = model.generate(TEXTS, max_new_tokens=4, min_new_tokens=4, use_cache=False)
+    assert steered != plain
+    assert model.generate(TEXTS, max_new_tokens=4, min_new_tokens=4) == plain

@@ -59,6 +59,8 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         plan = _plan_behind(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
         if plan is None or any(row != edits for row in plan.edits):
             raise ModelError("the cache was filled outside this scope, under other edits: begin the text inside it")
+    if plan is not None and cache is None:
+        _begins_anew(plan, shown.shape[1])
     now = None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids)
     if now is not None and cache is not None:
         _by_cache[cache] = now
@@ -149,6 +151,15 @@ def _instead(owner: nn.Module, name: str, replacement: Any) -> Callable[[], None
     had, old = name in vars(owner), vars(owner).get(name)
     setattr(owner, name, replacement)
     return lambda: setattr(owner, name, old) if had else delattr(owner, name)
+
+
+def _begins_anew(plan: Plan, columns: int) -> None:
+    """Without a cache every pass of a call reads the whole text; one that is not longer than the last leans on a state
+    under a name of its own (RWKV), and where its tokens stand is not known.
+    """
+    if columns <= plan.prepared.get("columns", 0):
+        raise ModelError("this model keeps what it has read where edits do not find it: generate with use_cache=False")
+    plan.prepared["columns"] = columns
 
 
 def _tokens_in(cache: Any, named: Mapping[str, Any]) -> int:

@@ -24,7 +24,6 @@ _KINDS = {
 _EXPERTS = re.compile(r"experts?$|router|moe", re.I)
 _WITHIN_EXPERTS = re.compile(r"((?:.+\.)?experts)\.")
 _NORM = re.compile(r"norm|^ln", re.I)
-_FINAL_NORM = re.compile(r"final|_f$|^(layer_?)?norm$")
 # Norms of what a sublayer gives, before it is added. Elsewhere `post_attention_layernorm` is the one before the MLP:
 # only a block that norms the MLP's output, too, norms attention's.
 _AFTER_MLP = re.compile(r"post_(mlp|feed_?forward|ffn|moe)", re.I)
@@ -262,11 +261,14 @@ def _head_taps(index: int, attention: nn.Module, out: nn.Module, config: object)
 
 
 def _final_norm(body: nn.Module, stack: str) -> nn.Module | None:
-    """The norm beside the stack of blocks that comes after it, by its name (not all are declared in that order)."""
-    parent = body.get_submodule(stack.rpartition(".")[0])
-    norms = [
-        child
-        for name, child in parent.named_children()
-        if _FINAL_NORM.search(name) and (_NORM.search(name) or _NORM.search(type(child).__name__))
-    ]
-    return norms[-1] if norms else None
+    """The norm beside the stack of blocks that stands behind it, or that is called final (OPT declares it before).
+
+    BERT's generation writes `LayerNorm` and norms within its blocks: beside them it norms relative positions.
+    """
+    path, _, last = stack.rpartition(".")
+    names = [name for name, _ in body.get_submodule(path).named_children()]
+    parts = dict(body.get_submodule(path).named_children())
+    norms = [name for name in names if _NORM.search(name) or _NORM.search(type(parts[name]).__name__)]
+    behind = names[names.index(last) :]
+    found = [name for name in norms if "final" in name or (name in behind and name != "LayerNorm")]
+    return parts[found[-1]] if found else None
