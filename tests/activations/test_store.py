@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import resource
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +120,22 @@ def test_a_store_killed_at_random_points_ends_in_the_same_bits(
     assert kills > 0
     assert llama.store(TEXTS, folder, **arguments).resumed == 60
     assert content(folder) == content(tmp_path / "whole")
+
+
+def in_a_child(work: Callable[[], str]) -> str:
+    """What `work` gives in a process of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            os.write(writer, work().encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as told:
+        said = told.read()
+    assert said
+    return said
 
 
 def test_a_run_that_goes_on_reads_only_what_is_left(
@@ -323,6 +343,22 @@ def test_what_was_damaged_is_captured_again_to_the_same_bits(llama: TextModel, f
     assert content(folder) == before
 
 
+def test_a_full_disk_is_told_in_one_line_and_the_run_goes_on(llama: TextModel, folder: Path, tmp_path: Path) -> None:
+    whole = llama.store(TEXTS, tmp_path / "whole", "resid.*")
+    sizes = sorted(file.stat().st_size for file in whole.path.glob("*.safetensors"))
+
+    def in_little_room() -> str:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (sizes[-1] - 1, sizes[-1]))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with pytest.raises(FileError, match="cannot write") as told:
+            llama.store(TEXTS, folder, "resid.*")
+        return str(told.value)
+
+    assert "\n" not in in_a_child(in_little_room)
+    assert llama.store(TEXTS, folder, "resid.*").complete
+    assert content(folder) == content(whole.path)
+
+
 def test_folders_that_are_no_stores_are_refused(llama: TextModel, tmp_path: Path, folder: Path) -> None:
     (tmp_path / "photo.jpg").write_text("mine")
     with pytest.raises(FileError, match=r"holds other files, such as photo.jpg"):
@@ -427,9 +463,11 @@ def test_chats_and_spans_are_kept(llama: TextModel, folder: Path, tmp_path: Path
     assert len(llama.store(chats, tmp_path / "chats", "resid.1", "last")) == 60
 
 
-def test_the_ledger_is_plain_json(llama: TextModel, folder: Path) -> None:
+def test_the_ledger_is_plain_json_and_all_files_can_be_read_alike(llama: TextModel, folder: Path) -> None:
     llama.store(TEXTS, folder, "resid.1")
     ledger = json.loads((folder / shards.LEDGER).read_text())
+    modes = {file.stat().st_mode for file in folder.iterdir() if file.name != "lock"}
+    assert len(modes) == 1  # whoever may read the ledger may read the rows
     assert (ledger[CONTENT], ledger["inputs"], ledger["sites"]) == ("rows", 60, ["resid.1"])
 
 

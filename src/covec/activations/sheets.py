@@ -25,7 +25,13 @@ def save(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any])
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
     checks = {name: _checksum(tensor) for name, tensor in whole.items()}
     with whole_file(path) as draft:
-        safetensors.torch.save_file(whole, draft, {_KEY: json.dumps({**document, "checks": checks})})
+        draft.touch()
+        mode = draft.stat().st_mode  # safetensors makes files that their owner alone may read
+        try:
+            safetensors.torch.save_file(whole, draft, {_KEY: json.dumps({**document, "checks": checks})})
+        except safetensors.SafetensorError as error:  # the disk is full, say, in its words
+            raise FileError(f"cannot write {path}: {error}; make room, or choose another place") from error
+        draft.chmod(mode)
 
 
 class Sheet:
