@@ -114,6 +114,8 @@ def _drafted(path: str | Path, target: Path, folder: Path) -> Iterator[Path]:
         with _told(path):
             sync(draft)
             _move(scratch / _DRAFT, base)
+    except FileError as error:  # of a file of the folder, under the name it would have had
+        raise FileError(str(error).replace(str(scratch / _DRAFT), str(base))) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         lock.release()

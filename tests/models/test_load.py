@@ -168,6 +168,10 @@ def test_what_is_no_source_is_refused(source):
     _refused("give a name, a folder, an id of the Hub or a live", source)
 
 
+def test_a_name_too_long_for_a_file_is_no_model():
+    _refused("no model 'aaa", "a" * 300)
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path, folder):
     _refused("has no config.json", tmp_path)
     (folder / "config.json").unlink()

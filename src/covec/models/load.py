@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,11 +116,11 @@ def _folder(name: str, progress: Progress) -> Path:
     if name in EMBEDDED:
         return fetch(name, progress)
     folder = Path(name).expanduser()
-    if folder.is_dir():
+    if os.path.isdir(folder):  # unlike the path's own method, not an error where the name is too long for a file
         if not (folder / "config.json").is_file() and not (folder / "tokenizer_config.json").is_file():
             raise ModelError(f"{name} has no config.json: it is no folder that transformers has saved a model to")
         return folder
-    if folder.exists():
+    if os.path.exists(folder):
         raise ModelError(f"{name} is a file: give the folder that holds the model's config.json")
     return _from_hub(name)
 
