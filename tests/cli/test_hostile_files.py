@@ -62,10 +62,11 @@ def test_odd_examples_are_refused(run, model, odd_places, tmp_path, ending, plac
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "txt"])
-def test_an_odd_corpus_is_refused(run, model, vector_file, odd_places, tmp_path, ending, place):
+@pytest.mark.parametrize("command", ["detect", "capture"])
+def test_an_odd_corpus_is_refused(run, model, vector_file, odd_places, tmp_path, command, ending, place):
     corpus = odd_places / f"{place}.{ending}"
-    ran = run("detect", vector_file, "--model", "tiny", "--file", corpus, "--out", tmp_path / "new" / "scores.parquet")
-    refused(ran)
+    given = [vector_file, "--file", corpus] if command == "detect" else [corpus]
+    refused(run(command, *given, "--model", "tiny", "--out", tmp_path / "new" / "out.parquet"))
     assert sorted(os.listdir(tmp_path)) == ["odd", vector_file.name]
 
 

@@ -222,27 +222,6 @@ def test_flipped_bytes_never_go_unnoticed_in_the_numbers(tmp_path):
         assert "checksum" in refusal(tmp_path / "v.safetensors", damaged)
 
 
-def test_damage_anywhere_ends_in_one_line_or_in_valid_vectors(tmp_path):
-    data, chance = valid(tmp_path), random.Random(1)
-    refused = 0
-    for _ in range(1500):
-        damaged = bytearray(data)
-        for _ in range(chance.choice((1, 1, 2, 8))):
-            at = chance.randrange(len(damaged))
-            match chance.randrange(4):
-                case 0:
-                    damaged[at] = chance.randrange(256)
-                case 1:
-                    del damaged[at : at + chance.randrange(1, 9)]
-                case 2:
-                    damaged[at:at] = chance.randbytes(chance.randrange(1, 9))
-                case 3:
-                    end = chance.randrange(len(damaged))
-                    damaged[at : at + 16] = damaged[end : end + 16]
-        refused += refusal(tmp_path / "v.safetensors", damaged) is not None
-    assert refused > 1200
-
-
 ODD = [
     None,
     True,
@@ -308,19 +287,6 @@ def test_odd_values_anywhere_in_the_table_are_refused(tmp_path):
             if where and changed != entries and isinstance(changed, dict):
                 whole = framed({"__metadata__": table["__metadata__"]} | changed, body)
                 assert refusal(tmp_path / "v.safetensors", whole) is not None
-
-
-def test_odd_numbers_with_a_true_checksum_end_in_one_line_or_in_valid_vectors(tmp_path):
-    chance = random.Random(2)
-    refused = 0
-    for _ in range(400):
-        tensors = {key: (shape, list(values)) for key, (shape, values) in TENSORS.items()}
-        _, values = tensors[chance.choice(list(tensors))]
-        values[chance.randrange(len(values))] = chance.choice(
-            [0.0, -0.0, 1e-45, 3e38, -1.0, 1.0, 2.0, float("nan"), chance.gauss(0, 5)]
-        )
-        refused += refusal(tmp_path / "v.safetensors", built(tensors=named(tensors))) is not None
-    assert 0 < refused < 400
 
 
 @pytest.mark.parametrize(
