@@ -146,6 +146,17 @@ def rows_leak() -> TextModel:
     return model
 
 
+def last_tokens_change_places() -> TextModel:
+    """One row of a text's many is another's, as where an index of the last token is off."""
+    model = model_of()
+
+    def change(hidden: torch.Tensor) -> torch.Tensor:
+        return torch.cat([hidden[:, :-1], hidden[:, -1:].roll(1, 0)], 1)
+
+    _wrapped(model.anatomy.blocks[-1].mlp, change)
+    return model
+
+
 def cached_steps_begin_at_position_0() -> TextModel:
     model = model_of("gpt2")
 
@@ -313,6 +324,7 @@ SICK: dict[Callable[..., TextModel], set[str]] = {
     # Rows of one batch that see one another do so in every batch.
     statistics_over_the_batch: ROWS,
     rows_leak: ROWS,
+    last_tokens_change_places: ROWS,
     cached_steps_begin_at_position_0: {"cache"},
     a_fast_path_where_nobody_listens: {"noop"},
     # Whatever reads or edits the wrong module differs from plain calls throughout.
@@ -344,7 +356,14 @@ def test_a_sick_model_fails_its_check(make: Callable[..., TextModel], monkeypatc
 
 
 @pytest.mark.parametrize(
-    "make", [positions_count_padding, attention_ignores_the_mask, cached_steps_begin_at_position_0], ids=_name
+    "make",
+    [
+        positions_count_padding,
+        attention_ignores_the_mask,
+        last_tokens_change_places,
+        cached_steps_begin_at_position_0,
+    ],
+    ids=_name,
 )
 def test_in_bfloat16_it_fails_the_same_check(make: Callable[[], TextModel]) -> None:
     model = make()

@@ -27,6 +27,7 @@ TEXTS = (
 )
 _FEWEST = 4  # of these texts, which checks call by their place
 _SPARE = 8  # tokens that a model must be able to write after a text
+_UNLUCKY = 10  # times the limit that single rows may differ by in lower precision
 Rows = dict[str, Float[Tensor, "tokens d"]]  # by what was read: `block 3`, `logits`
 
 
@@ -132,16 +133,19 @@ class Patient:
         return far
 
     def measure(self, apart: Float[Tensor, "rows"]) -> float:
-        """What counts of the distances of a text's rows: the largest, or in lower precision that of three rows in four.
+        """What counts of the distances of a text's rows: the largest; in lower precision a tenth of it may do.
 
-        There rounding alone may send a token to another expert, or tell in an unlucky row of small entries.
+        There rounding alone may send a token to another expert, or tell in an unlucky row of small entries. So three
+        rows in four keep the limit, and every row ten times that, which the row of another token does not.
         """
-        return float(apart.max() if self.exact else apart.quantile(0.75, interpolation="higher"))
+        if self.exact:
+            return float(apart.max())
+        return float(max(apart.quantile(0.75, interpolation="higher"), apart.max() / _UNLUCKY))
 
     @property
     def allowed(self) -> str:
         """The limit, for the detail of a check."""
-        return f"limit {self.limit:.0e}" + ("" if self.exact else " in three rows of four")
+        return f"limit {self.limit:.0e}" + ("" if self.exact else f" in three rows of four, {_UNLUCKY} times it in all")
 
 
 def _size(part: nn.Module) -> int:
