@@ -21,10 +21,9 @@ from sklearn.preprocessing import StandardScaler
 import covec
 from covec.activations.capture import capture_tokens
 from covec.concepts.examples import read_concepts
-from covec.statistics.auroc import best_threshold
 from covec.statistics.splits import split
 from covec.studies import _sweep as sweeping
-from covec.studies._holdout import fitted
+from covec.studies._holdout import fitted, out_of_fold_threshold
 from covec.studies._plan import plan
 from covec.studies._sweep import Data
 
@@ -59,7 +58,7 @@ def _study(model, data, asked, seed) -> float:
     candidates = sweeping.sweep(data, parts.train, parts.validation, asked.sites, asked.positions, asked.finders)
     winner = sweeping.best(candidates, lambda one: 0)
     vector = fitted(model, data, winner, np.concatenate([parts.train, parts.validation]), asked)
-    threshold = best_threshold(winner.scores, data.labels[parts.validation])
+    threshold = out_of_fold_threshold(model, data, winner, np.concatenate([parts.train, parts.validation]), asked)
     scores = vector.score(data.at(winner.site, winner.position, parts.test)).numpy()
     return float(((scores > threshold) == data.labels[parts.test]).mean())
 
