@@ -432,8 +432,8 @@ def test_questions_a_store_cannot_answer_are_refused(llama: TextModel, folder: P
     for ask, message in (
         (lambda: store.labels(), "no label set ''"),
         (lambda: store.activations("resid.2"), "no site 'resid.2'"),
-        (lambda: store.activations(memory_budget=1000), "more than the memory budget"),
-        (lambda: store.activations(where=np.zeros(60, dtype=bool)), "no input"),
+        (lambda: store.activations(memory_budget=1000), "over the memory budget"),
+        (lambda: store.activations(where=np.zeros(60, dtype=bool)), "no input was chosen"),
         (lambda: store.activations(where=np.ones(59, dtype=bool)), "59 choices for 60 inputs"),
         (lambda: store.at("resid.1", [0, store.rows]), "were asked for"),
         (lambda: store.at("resid.1", [-1]), "were asked for"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from covec.errors import ModelError
+from covec.errors import ExamplesError, ModelError
 from covec.models.positions import Position
 from covec.models.sites import Site
 
@@ -71,14 +71,25 @@ class Activations:
         return Activations(chosen, self.position, offsets, None if self.tokens is None else self.tokens[rows])
 
 
-def joined(parts: Sequence[Activations]) -> Activations:
-    """Activations of several runs of inputs, one after the other."""
-    sites = dict.fromkeys(site for part in parts for site in part.rows)
-    rows = {site: torch.cat([part.rows[site] for part in parts if site in part.rows]) for site in sites}
-    fallbacks = sum(part.fallbacks for part in parts)
-    if parts[0].offsets is None:
-        return Activations(rows, parts[0].position, fallbacks=fallbacks)
-    counts = [part.offsets.diff() for part in parts if part.offsets is not None]
+def joined(parts: Iterable[Activations], total: int) -> Activations:
+    """Activations of several runs of inputs, `total` rows in all, one after the other; a part is let go when copied."""
+    rows: dict[Site, Tensor] = {}
+    counts, tokens = list[Tensor](), list[Tensor]()
+    first: Activations | None = None
+    done = fallbacks = 0
+    for part in parts:
+        first, fallbacks = first or part, fallbacks + part.fallbacks
+        for site, some in part.rows.items():
+            if site not in rows:
+                rows[site] = torch.empty(total, some.shape[1], dtype=torch.float32)
+            rows[site][done : done + len(some)] = some
+        if part.offsets is not None and part.tokens is not None:
+            counts.append(part.offsets.diff())
+            tokens.append(part.tokens)
+        done += len(part) if part.offsets is None else int(part.offsets[-1])
+    if first is None:
+        raise ExamplesError("no input was chosen; choose one at least")
+    if first.offsets is None:
+        return Activations(rows, first.position, fallbacks=fallbacks)
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), *counts]).cumsum(0)
-    tokens = torch.cat([part.tokens for part in parts if part.tokens is not None])
-    return Activations(rows, parts[0].position, offsets, tokens, fallbacks)
+    return Activations(rows, first.position, offsets, torch.cat(tokens), fallbacks)

@@ -201,14 +201,9 @@ class ActivationStore:
             True for the inputs that are wanted, such as those of a split; shards without any are not read.
         """
         chosen = self._chosen(sites)
-        where = None if where is None else np.asarray(where, dtype=bool)
-        if where is not None and len(where) != len(self):
-            raise ExamplesError(f"{len(where)} choices for {len(self)} inputs; give one for each")
-        for shard in self._shards:
-            wanted = None if where is None else np.flatnonzero(where[shard.inputs.start : shard.inputs.stop])
-            if wanted is None or len(wanted):
-                window = shard.window(chosen, self.position)
-                yield window if wanted is None else window.take(wanted)
+        for shard, wanted in self._wanted(where):
+            window = shard.window(chosen, self.position)
+            yield window if wanted is None else window.take(wanted)
 
     def moments(
         self,
@@ -247,18 +242,15 @@ class ActivationStore:
         memory_budget: int = MEMORY_BUDGET,
     ) -> Activations:
         """Rows in memory, as `capture` gives them; more than `memory_budget` bytes are refused."""
-        parts, size = list[Activations](), 0
-        for window in self.windows(sites, where=where):
-            size += sum(rows.nbytes for rows in window.activations.rows.values())
-            if size > memory_budget:
-                raise BudgetError(
-                    f"the rows take more than the memory budget of {memory_budget / 2**30:.1f} GiB: name fewer sites "
-                    "or inputs, read windows or moments, or raise memory_budget"
-                )
-            parts.append(window.activations)
-        if not parts:
-            raise ExamplesError(f"no input of {self.path} was chosen")
-        return joined(parts)
+        total, chosen = self._rows_of(where), self._chosen(sites)
+        some = next((shard for shard in self._shards if shard.rows), None)
+        need = 0 if some is None else 4 * total * sum(some.at(site).shape[1] for site in chosen)
+        if need > memory_budget:
+            raise BudgetError(
+                f"the rows take {need / 2**30:.1f} GiB, over the memory budget of {memory_budget / 2**30:.1f} GiB: "
+                "name fewer sites or inputs, read windows or moments, or raise memory_budget"
+            )
+        return joined((window.activations for window in self.windows(chosen, where=where)), total)
 
     def at(self, site: str | Site, index: Int[np.ndarray, "k"] | Sequence[int]) -> Float[Tensor, "k d"]:
         """A copy of the rows at `index`, in that order; only what holds them is read."""
@@ -275,6 +267,25 @@ class ActivationStore:
             found = torch.empty(len(index), rows.shape[1], dtype=torch.float32) if found is None else found
             found[torch.from_numpy(places)] = rows
         return torch.empty(0, 0, dtype=torch.float32) if found is None else found
+
+    def _wanted(self, where: Bool[np.ndarray, "n"] | None) -> Iterator[tuple[ShardFile, Int[np.ndarray, "k"] | None]]:
+        """The shards with inputs that are wanted, and the places of these in each; None for all."""
+        where = None if where is None else np.asarray(where, dtype=bool)
+        if where is not None and len(where) != len(self):
+            raise ExamplesError(f"{len(where)} choices for {len(self)} inputs; give one for each")
+        for shard in self._shards:
+            places = None if where is None else np.flatnonzero(where[shard.inputs.start : shard.inputs.stop])
+            if places is None or len(places):
+                yield shard, places
+
+    def _rows_of(self, where: Bool[np.ndarray, "n"] | None) -> int:
+        counts = (
+            shard.rows if places is None
+            else len(places) if self.position.single
+            else int(shard.offsets.diff()[torch.from_numpy(places)].sum())
+            for shard, places in self._wanted(where)
+        )  # fmt: skip
+        return sum(counts)
 
     def _chosen(self, sites: str | Site | Sequence[str | Site] | None) -> tuple[Site, ...]:
         return self.sites if sites is None else select(sites, self.sites)
