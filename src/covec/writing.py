@@ -39,11 +39,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         `path` is a folder or a device, or its folder cannot be written: before the block runs. The block meets an
         error of the system, or the disk is full: what was there before is untouched.
     """
-    target, mode = _found(path)
-    if stat.S_ISDIR(mode):
-        raise FileError(f"{path} is a folder; name a file to write")
-    if mode and not stat.S_ISREG(mode):
-        raise FileError(f"{path} is no ordinary file; name a file to write")
+    target = place_of_file(path)
     with _drafted(path, target, target.parent) as draft, _told(path):
         yield draft
 
@@ -67,6 +63,16 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
     with _drafted(path, target, target) as draft, _told(path, only=_NO_ROOM):
         draft.mkdir(exist_ok=True)
         yield draft
+
+
+def place_of_file(path: str | Path) -> Path:
+    """`path` with links followed; raises `FileError` where something stands there that no file may replace."""
+    target, mode = _found(path)
+    if stat.S_ISDIR(mode):
+        raise FileError(f"{path} is a folder; name a file to write")
+    if mode and not stat.S_ISREG(mode):
+        raise FileError(f"{path} is no ordinary file; name a file to write")
+    return target
 
 
 def sync(path: Path) -> None:

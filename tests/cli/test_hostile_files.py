@@ -71,10 +71,13 @@ def test_an_odd_corpus_is_refused(run, model, vector_file, odd_places, tmp_path,
 
 
 @pytest.mark.parametrize("place", ["odd/pipe.txt", "odd/zero.txt", "odd/loop.txt", "odd", "odd/huge.txt/v", "a" * 300])
-def test_an_odd_place_to_write_is_refused_and_left_as_it_is(run, odd_places, vector_file, tmp_path, place):
+def test_an_odd_place_to_write_is_refused_and_left_as_it_is(run, model, odd_places, vector_file, tmp_path, place):
+    (tmp_path / "corpus.txt").write_text("one\ntwo\n")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     refused(run("export", vector_file, "--out", tmp_path / place))
     refused(run("study", "none.csv", "--out", tmp_path / place))
+    refused(run("capture", tmp_path / "corpus.txt", "--model", "tiny", "--out", tmp_path / place))
+    refused(run("detect", vector_file, "--model", "tiny", "--file", tmp_path / "corpus.txt", "--out", tmp_path / place))
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 

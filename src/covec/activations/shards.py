@@ -7,6 +7,7 @@ goes on with the same alone. One process at a time has the folder in hand.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -69,7 +70,7 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     """
     from filelock import FileLock, Timeout
 
-    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    missing = [above for above in (folder, *folder.parents) if not os.path.exists(above)]
     if not missing:
         _check_ours(folder, instead)
     lock = FileLock(folder / _LOCK, timeout=0)

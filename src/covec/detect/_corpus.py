@@ -20,12 +20,12 @@ from covec.activations import corpus, shards
 from covec.concepts.vector import ConceptVector
 from covec.detect._detect import Detection, detect_tokens
 from covec.detect._scores import Readers, Vectors, listed
-from covec.errors import ExamplesError, FileError
+from covec.errors import ExamplesError
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.text import TextModel
 from covec.models.tokens import Input
 from covec.progress import Progress, silent
-from covec.writing import whole_file
+from covec.writing import place_of_file, whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,8 +79,7 @@ def detect_file(
     """
     path, out, chosen = Path(path), Path(out), listed(vectors)
     readers = Readers.of(model, chosen, force=force)
-    if out.is_dir():
-        raise FileError(f"{out} is a folder; name a file to write")
+    place_of_file(out)
     texts = corpus.Texts(path, text_column)
     total = len(texts)
     with _parts(out, _identity(model, chosen, path, text_column, keep_text)) as parts:
