@@ -211,3 +211,8 @@ def test_the_key_names_the_null_only_where_it_is_drawn(one):
 
 def test_no_line_of_the_shell_recipe_is_broken_inside_an_option(one):
     assert "--concept sentiment \\\n  --prompt" in one
+
+
+def test_several_concepts_show_p_corrected_for_their_number(one, several):
+    assert several.count("Holm 0.0002") == 2
+    assert "Holm" not in one

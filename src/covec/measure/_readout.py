@@ -7,7 +7,7 @@ blocks above. Why the tokens are not scored one after another: docs/decisions/00
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -141,7 +141,7 @@ def edited(edit: Edit, h: Tensor, keep: Tensor) -> Tensor:
     return torch.where(keep[..., None], changed, h)
 
 
-def _at(edit: Edit, keep: Tensor):  # type: ignore[no-untyped-def]
+def _at(edit: Edit, keep: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda h: edited(edit, h, keep)
 
 

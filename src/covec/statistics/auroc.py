@@ -1,4 +1,4 @@
-"""How well scores tell two classes apart: AUROC, accuracy, F1, and the threshold chosen on validation."""
+"""How well scores tell two classes apart: AUROC, accuracy, F1, and the threshold of highest accuracy."""
 
 from __future__ import annotations
 

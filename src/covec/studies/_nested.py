@@ -6,6 +6,7 @@ over all rows, by cross-validation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -131,14 +132,14 @@ def _nulls(data: Data, winner: Candidate, tests: list[Rows], plan: Plan) -> tupl
     return np.mean(randoms, 0), np.mean(shuffles, 0)
 
 
-def _pooled(baseline: object, data: Data, tests: list[Rows], plan: Plan) -> Baseline:
+def _pooled(baseline: Callable[..., Baseline], data: Data, tests: list[Rows], plan: Plan) -> Baseline:
     """A text baseline cross-validated over the same folds, its ridge chosen on the next one."""
     scores, right, strongest = [], [], []
     for index, test in enumerate(tests):
         validation = tests[(index + 1) % FOLDS]
         rest = [other for place, other in enumerate(tests) if place not in (index, (index + 1) % FOLDS)]
         split = Split(np.concatenate(rest), validation, test)
-        found = baseline(data.examples, split, seed=plan.seed)  # type: ignore[operator]
+        found = baseline(data.examples, split, seed=plan.seed)
         scores.append(found.standard)
         right.append((found.scores > 0) == data.labels[test])
         strongest.append(found.strongest)

@@ -15,6 +15,7 @@ from covec.activations.capture import capture_tokens
 from covec.activations.rows import Activations
 from covec.concepts.examples import Examples
 from covec.concepts.packaged import neutral_prompts, neutral_texts
+from covec.concepts.vector import ConceptVector
 from covec.detect._calibrate import calibrate
 from covec.errors import CovecError
 from covec.measure._baselines import balance_warning, leakage_warning
@@ -36,8 +37,8 @@ from covec.studies._illustrate import illustrate
 from covec.studies._looks import count_look
 from covec.studies._nested import nested
 from covec.studies._plan import Names, Plan, plan
-from covec.studies._sweep import Data
-from covec.studies.result import Studies, Study
+from covec.studies._sweep import Candidate, Data
+from covec.studies.result import Cell, Studies, Study
 
 NEUTRAL_TEXTS = 16  # on which the divergence of an edit is measured
 SOURCES = 16  # held-out texts a class that serve as continuations
@@ -246,11 +247,11 @@ def _multiplicity_warnings(studies: Studies) -> tuple[str, ...]:
     return (f"{told} {', '.join(fragile)}: that they were found may be luck",)
 
 
-def _same(cell: Any, winner: Any) -> bool:
+def _same(cell: Cell, winner: Candidate) -> bool:
     return (cell.site, cell.position, cell.finder) == (winner.site, winner.position, winner.finder)
 
 
-def _calibrated(model: TextModel, data: Data, found: Found, progress: Progress) -> Any:
+def _calibrated(model: TextModel, data: Data, found: Found, progress: Progress) -> ConceptVector:
     """The vector, with aggregator, threshold and calibration from validation rows that its twin never saw."""
     twin = calibrate(model, found.calibrating, data.examples, found.validation, progress=progress)
     return replace(found.vector, aggregator=twin.aggregator, threshold=twin.threshold, calibration=twin.calibration)
@@ -290,7 +291,7 @@ def _used(
     precise: TextModel | None,
     data: Data,
     found: Found,
-    vector: Any,
+    vector: ConceptVector,
     asked: Plan,
     progress: Progress,
 ) -> Used:

@@ -74,8 +74,8 @@ class Study:
 
     concept: str
     model: Mapping[str, Any]  # TextModel.describe()
-    n: Mapping[str, int]  # rows, positive, negative, train, validation, test, groups, duplicates
-    regime: str  # "holdout", or "nested" cross-validation for small data
+    n: Mapping[str, int]  # rows of either class, of each part, and those that are independent
+    regime: str  # "holdout"; "nested" cross-validation, also for "too-little-data"
     selected: Cell
     test: Mapping[str, Figure]  # accuracy, auroc
     p_test: float
