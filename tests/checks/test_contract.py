@@ -57,7 +57,7 @@ def test_failures_are_expected_of_laws_that_there_are() -> None:
 
 
 def test_without_assertions_nothing_passes() -> None:
-    code = "from covec.checks import check_aggregator; check_aggregator('mean')"
+    code = "from covec.checks._check import Check; Check('find', 'some', print, None).run()"
     run = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
     assert "run without -O" in run.stderr
 

@@ -97,7 +97,7 @@ def exported_wrong(patch: pytest.MonkeyPatch) -> ConceptVector:
 SABOTEURS: dict[str, Callable[[pytest.MonkeyPatch], ConceptVector]] = {
     "a file keeps every bit": lambda patch: own(Forgetful),
     "a file is numbers and text": lambda patch: own(Double),
-    "a fresh process reads the same": lambda patch: own(Restless),
+    "another process reads the same": lambda patch: own(Restless),
     "use leaves it alone": lambda patch: own(Used),
     "directions are orthonormal": lambda patch: hacked(direction=lambda rows: 2 * rows),
     "strength one raises the score by one": lambda patch: hacked(write=lambda rows: 1.1 * rows),

@@ -65,9 +65,12 @@ def test_rows_must_be_finite(value: float) -> None:
         (csr_array(np.eye(3)), "sparse"),
         (np.eye(3, dtype=complex), "Complex data"),
         (torch.eye(3, dtype=torch.complex64), "Complex data"),
+        ([["a", "b"]], "not an array of numbers"),
+        ([[1.0, 2.0], [3.0]], "not an array of numbers"),
+        ([[1e300, 2.0]], "infinite"),
     ],
 )
-def test_rows_must_be_dense_and_real(X: object, message: str) -> None:
+def test_rows_must_be_dense_real_numbers(X: object, message: str) -> None:
     with pytest.raises(ExamplesError, match=message):
         as_cells(X, 2)
 

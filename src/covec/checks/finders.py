@@ -196,7 +196,7 @@ def scikit_learn_finds_no_fault(subject: Subject) -> None:
 
 
 def saved_vector_is_the_same(subject: Subject) -> None:
-    """Saved and loaded as a concept vector, here and in a fresh process, it is bit-equal and scores as it did."""
+    """Saved and loaded as a concept vector, here and in another process, it is bit-equal and scores as it did."""
     world = draw(60, 24, effect=3, seed=6)
     vector = subject.vector(world)
     with tempfile.TemporaryDirectory() as folder:
@@ -256,14 +256,12 @@ def a_row_a_class_is_enough(subject: Subject) -> None:
 
 
 def bad_input_is_refused(subject: Subject) -> None:
-    """One line for NaN, infinity, one class, labels that do not fit the rows, and rows of a wrong shape or width."""
+    """One line for NaN, infinity, words, rows of a wrong shape or width, one class, and labels that do not fit."""
     world = draw(20, 8, effect=3, seed=10)
     fitted = subject.find(world)
-    wrong_rows: list[Any] = [world.X[0], world.X[None], world.X[:, :0]]
-    for value in (float("nan"), float("inf")):
-        broken = world.X.clone()
-        broken[3, 2] = value
-        wrong_rows.append(broken)
+    broken = [world.X.clone() for _ in range(2)]
+    broken[0][3, 2], broken[1][3, 2] = float("nan"), float("inf")
+    wrong_rows: list[Any] = [*broken, world.X[0], world.X[None], world.X[:, :0], np.full((20, 8), "word")]
     for X in wrong_rows:
         refusal(partial(subject.fit, X, world.y, world.pairs))
         refusal(partial(fitted.decision_function, X))

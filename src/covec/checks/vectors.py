@@ -55,8 +55,8 @@ def a_file_is_numbers_and_text(vector: ConceptVector) -> None:
             assert all(isinstance(text, str) for text in file.metadata().values())
 
 
-def a_fresh_process_reads_the_same(vector: ConceptVector) -> None:
-    """A fresh process that has nothing but the file scores rows as this one does, bit for bit."""
+def another_process_reads_the_same(vector: ConceptVector) -> None:
+    """Another process that has nothing but the file scores rows as this one does, bit for bit."""
     rows = _rows(vector)
     with _folder() as folder:
         vector.save(folder / "one")
@@ -203,7 +203,7 @@ def sites_are_chosen_by_their_address(vector: ConceptVector) -> None:
 LAWS: tuple[Law, ...] = (
     a_file_keeps_every_bit,
     a_file_is_numbers_and_text,
-    a_fresh_process_reads_the_same,
+    another_process_reads_the_same,
     use_leaves_it_alone,
     directions_are_orthonormal,
     strength_one_raises_the_score_by_one,
@@ -222,7 +222,7 @@ def _single(vector: ConceptVector) -> bool:
 
 
 ONLY: dict[Law, Callable[[ConceptVector], bool]] = {  # laws that have no meaning for some
-    a_fresh_process_reads_the_same: _single,
+    another_process_reads_the_same: _single,
     its_own_direction_gives_it_again: _single,
 }
 

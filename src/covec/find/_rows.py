@@ -136,20 +136,28 @@ class Labels:
 
 def as_cells(X: Any, ndim: int) -> Float[Tensor, "..."]:
     """`X` (NumPy, torch or nested lists, any real dtype) as float32 on the CPU; raises unless finite and `ndim`-d."""
-    if issparse(X):
-        raise ExamplesError("activations are a sparse array; pass a dense one, X.toarray()")
-    X = X if isinstance(X, Tensor) else np.asarray(X)
-    if torch.is_complex(X) if isinstance(X, Tensor) else np.iscomplexobj(X):
+    X = (X if isinstance(X, Tensor) else _tensor(X)).detach()
+    if X.is_complex():
         raise ExamplesError("Complex data not supported: activations are real numbers")
-    if not isinstance(X, Tensor):
-        X = torch.as_tensor(X.astype(np.float32))
-    X = X.detach().to("cpu", torch.float32)
+    X = X.to("cpu", torch.float32)
     if X.ndim != ndim or 0 in X.shape:
         shape = "[n, d]" if ndim == 2 else "[sites, n, d]"
         raise ExamplesError(f"activations of shape {tuple(X.shape)} are not {shape} with at least one row")
     if not torch.isfinite(X).all():
         raise ExamplesError("activations hold NaN or infinite values; leave those rows out or capture in float32")
     return X
+
+
+def _tensor(X: Any) -> Tensor:
+    """An array, a table or nested lists as a tensor: of float32, or complex as it is."""
+    if issparse(X):
+        raise ExamplesError("activations are a sparse array; pass a dense one, X.toarray()")
+    try:
+        array = np.asarray(X)
+        with np.errstate(over="ignore"):  # what does not fit is infinite, and refused as that
+            return torch.as_tensor(array if np.iscomplexobj(array) else array.astype(np.float32))
+    except ValueError as error:
+        raise ExamplesError(f"activations are not an array of numbers: {error}") from None
 
 
 def two_classes(y: Any) -> tuple[np.ndarray, Bool[np.ndarray, "n"]]:
