@@ -170,6 +170,7 @@ def test_folders_of_others_are_left_alone(tmp_path):
     (mine / "letter.txt").write_text("mine")
     (tmp_path / f"{writing._PREFIX}file").write_text("mine")
     elsewhere = orphan(tmp_path / "elsewhere", "kept")
+    (elsewhere / "lock").unlink()
     (tmp_path / f"{writing._PREFIX}link").symlink_to(elsewhere)
     before = names(tmp_path)
     with whole_file(tmp_path / "b.txt") as draft:
@@ -177,6 +178,7 @@ def test_folders_of_others_are_left_alone(tmp_path):
     assert names(tmp_path) == sorted([*before, "b.txt"])
     assert (mine / "letter.txt").exists()
     assert (elsewhere / "draft" / "a.txt").exists()
+    assert not (elsewhere / "lock").exists()
 
 
 def test_a_scratch_folder_taken_for_an_orphan_at_birth_is_made_again(tmp_path, monkeypatch):

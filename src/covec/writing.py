@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _PREFIX = ".covec-draft-"
 _LOCK, _DRAFT = "lock", "draft"
+_TRIES = 100  # a second one is rare
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -146,14 +147,15 @@ def _scratch(base: Path) -> tuple[Path, BaseFileLock]:
     """A new folder in `base`, and the lock that says its process lives."""
     from filelock import FileLock, Timeout
 
-    while True:
+    for _ in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         lock = FileLock(folder / _LOCK, timeout=0)
-        with suppress(Timeout, FileNotFoundError):  # another process took the newborn folder for an orphan
+        with suppress(Timeout, FileNotFoundError, FileExistsError):  # another process took it for an orphan at birth
             lock.acquire()
             if (folder / _LOCK).exists():
                 return folder, lock
             lock.release()
+    raise FileError(f"cannot write to {base}: what is made there does not stay; choose another place")
 
 
 def _remove_orphans(base: Path) -> None:
@@ -162,6 +164,6 @@ def _remove_orphans(base: Path) -> None:
 
     for folder in base.glob(f"{_PREFIX}*"):
         with suppress(OSError, Timeout):
-            if {entry.name for entry in folder.iterdir()} <= {_LOCK, _DRAFT}:
+            if not folder.is_symlink() and {entry.name for entry in folder.iterdir()} <= {_LOCK, _DRAFT}:
                 with FileLock(folder / _LOCK, timeout=0):
                     shutil.rmtree(folder, ignore_errors=True)

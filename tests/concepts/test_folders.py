@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,31 @@ def test_the_same_text_in_both_lists_is_refused(tmp_path: Path) -> None:
     folder = lists(tmp_path / "quality", positive="good\nfine\n", negative="bad\nFine!\n")
     with pytest.raises(ExamplesError, match=r"negative.txt, line 2 has the text of .*positive.txt, line 2 .* other"):
         Examples.read(folder)
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "zero.jsonl", "loop.tsv", "folder.parquet"])
+def test_what_is_no_file_in_a_folder_of_concepts_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "joy.csv").write_text("text,label\ngood,1\nbad,0\n")
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "loop.tsv").symlink_to("loop.tsv")
+    (tmp_path / "folder.parquet").mkdir()
+    for other in {"pipe.csv", "zero.jsonl", "loop.tsv", "folder.parquet"} - {name}:
+        (tmp_path / other).rename(tmp_path / f".{other}")
+    with pytest.raises(ExamplesError, match=name):
+        read_concepts(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[2J", "\udcff", "a\u202eb"])
+def test_the_name_of_a_file_is_told_so_that_no_terminal_obeys_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.csv").write_text("text,label\ngood,1\n")
+    with pytest.raises(ExamplesError) as caught:
+        read_concepts(tmp_path)
+    assert str(caught.value).isprintable()
+
+
+def test_two_lists_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    lists(tmp_path / "quality", negative=None)
+    os.mkfifo(tmp_path / "quality" / "negative.txt")
+    with pytest.raises(ExamplesError, match="a pipe or a device"):
+        Examples.read(tmp_path / "quality")

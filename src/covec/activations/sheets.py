@@ -48,7 +48,7 @@ class Sheet:
         try:
             self.document: dict[str, Any] = json.loads(self._open().metadata()[_KEY])
             self._checks: dict[str, int] = dict(self.document["checks"])
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise self.damaged() from error
         self._checked: set[str] = set()
 
