@@ -32,6 +32,13 @@ def test_at_a_terminal_scores_have_colours(monkeypatch, system, warm, cold):
     assert f"{cold}.\x1b[0m" in line
 
 
+def test_a_terminal_is_shown_what_it_would_otherwise_obey():
+    text = "clear\x1b[2J \x07\x7f\x9b tab\t\ncaf\u00e9"
+    shown = _colour.line(Detection(text, "warmth", 0.8, 0.9, True, (TokenScore("clear\x1b", 0, 6, 1.0),)))
+    assert "clear\u241b[2J \u2407\u2421\ufffd tab" in shown
+    assert not set("\x1b\x07\x7f\x9b") & set(shown)
+
+
 def _system(name):
     from rich.console import COLOR_SYSTEMS
 

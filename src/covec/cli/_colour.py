@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covec.cli._output import visible
 from covec.tints import tint
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def line(found: Detection) -> str:
 
     console = Console(soft_wrap=True, highlight=False)
     style = _coarse if console.color_system == "standard" else _fine
-    text = Text(found.text)
+    text = Text(visible(found.text))
     for token in found.tokens:
         if token.score is not None and abs(token.score) > FAINT:
             text.stylize(style(token.score), token.start, token.end)

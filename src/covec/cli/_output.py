@@ -9,6 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
+_PICTURES |= dict.fromkeys(range(128, 160), 0xFFFD)
+
 
 @contextlib.contextmanager
 def working() -> Iterator[None]:
@@ -30,6 +33,11 @@ def show(document: Any, as_json: bool, text: Callable[[], str]) -> None:
         print(result, flush=True)
     except BrokenPipeError:  # the reader, `head` say, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def visible(text: str) -> str:
+    """`text` of the same length, with pictures of the control characters that a terminal would obey."""
+    return text.translate(_PICTURES)
 
 
 def note(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from covec.cli import _options as options
-from covec.cli._output import show, working
+from covec.cli._output import show, visible, working
 from covec.cli._progress import bars
 from covec.cli._vectors import load_model
 from covec.errors import CovecError
@@ -68,5 +68,5 @@ def steer(
     show(
         {"concept": chosen.name, "model": loaded.name, "ablate": ablate, "results": results},
         json,
-        lambda: "\n\n".join(f"{row['prompt']!r} at {row['strength']:+g}:\n{row['text']}" for row in results),
+        lambda: "\n\n".join(f"{row['prompt']!r} at {row['strength']:+g}:\n{visible(row['text'])}" for row in results),
     )
