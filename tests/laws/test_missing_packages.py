@@ -15,12 +15,8 @@ from covec.models.text import TextModel
 from laws.given import vector
 from tiny import tiny_model
 
-# What cannot do without: reading GGUF models, drawing pages, a toy that is a transformers model.
-NEEDS = {
-    "covec.models.conversion": "transformers",
-    "covec.report": "matplotlib",
-    "covec.worlds.toys": "transformers",
-}
+# What cannot do without: reading GGUF models, drawing pages, toys that are transformers models and checks on them.
+NEED_THEM = ("covec.models.conversion", "covec.report", "covec.worlds", "covec.checks")
 SCRIPT = """
 import importlib, json, pkgutil, sys
 
@@ -62,6 +58,6 @@ def test_the_core_needs_none_of_them(tmp_path: Path) -> None:
     vector(TextModel(*tiny_model("llama"))).save(path)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["failed"] == NEEDS
+    assert not [name for name in found["failed"] if not name.startswith(NEED_THEM)]
     assert found["fitted"] == list(registry.names("find"))
     assert found["codes"][0] == found["codes"][2] == 0

@@ -30,7 +30,7 @@ def scaled(factor: float) -> TextModel:
 
 
 def judged(model: TextModel) -> Study:
-    return covec.study(model, examples(60), finders="mean-difference,ridge,logistic,whitened-difference", nulls=5)
+    return covec.study(model, examples(60), finders="mean-difference,ridge", nulls=3)
 
 
 def figures(study: Study) -> dict[str, float]:
