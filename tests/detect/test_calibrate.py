@@ -16,6 +16,7 @@ from covec.detect import calibrate
 from covec.detect._calibrate import platt
 from covec.errors import CovecError
 from covec.models.text import TextModel
+from tiny import tiny_model
 
 
 def loss(parameters: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> float:
@@ -83,3 +84,15 @@ def test_only_the_rows_given_count_in_any_order(llama: TextModel, seven: Concept
 def test_one_class_is_refused(llama: TextModel, seven: ConceptVector, sevens: Examples) -> None:
     with pytest.raises(CovecError, match="same label"):
         calibrate(llama, seven, sevens, np.flatnonzero(sevens.labels))
+
+
+def test_spans_at_tokens_that_are_not_read_mark_the_whole_text(seven: ConceptVector) -> None:
+    """Without a BOS the first word is token 0, which is never read as content."""
+    module, tokenizer = tiny_model("gpt-neox")
+    model = TextModel(module, tokenizer, name="no BOS")
+    texts = tuple(f"{'7' if row % 2 else '2'} boils at {row} degrees" for row in range(40))
+    labels = [row % 2 for row in range(40)]
+    vector = replace(seven, model={})
+    first = Examples(texts, labels, spans=tuple((0, 1) for _ in texts), name="first")
+    found, whole = (calibrate(model, vector, one, range(40)) for one in (first, replace(first, spans=None)))
+    assert (found.aggregator, found.threshold) == (whole.aggregator, whole.threshold)

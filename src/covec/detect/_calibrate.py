@@ -57,7 +57,10 @@ def calibrate(
     for name in registry.names("detect"):
         position = registry.get("detect", name).tokens()
         values, offsets = flat(scores, tokens, position)
-        candidates[name] = _Candidate(name, values, offsets, labels, flat(shown, tokens, position)[0])
+        marks = flat(shown, tokens, position)[0]
+        unmarked = ~np.logical_or.reduceat(marks, offsets[:-1])  # its span is at tokens that are not read
+        marks |= np.repeat(unmarked, np.diff(offsets))
+        candidates[name] = _Candidate(name, values, offsets, labels, marks)
     best = max(candidates.values(), key=lambda one: one.rank(str(vector.read_position)))
     aggregator = best.fitted()
     calibration = platt(aggregator.aggregate(best.scores, best.offsets), labels)
