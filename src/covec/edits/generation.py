@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import groupby
 from traceback import walk_tb
 from typing import Any, cast
 
@@ -24,6 +25,23 @@ _INSTEAD = {
     "num_return_sequences": "give a prompt several times, of which each repeat is sampled anew",
     "return_dict_in_generate": "call model.module.generate inside model.edit(...)",
     "pixel_values": "covec reads and writes text, not images",
+    "generation_config": "give its settings as keywords",
+    "past_key_values": "covec reads each prompt whole; call model.module.generate inside model.edit(...)",
+}
+_ONE_TEXT = {
+    "num_return_sequences": 1,
+    "return_dict_in_generate": False,
+    "num_beams": 1,
+}  # whatever the model's own say
+# What looks back at the ids of a row, where what fills up shorter rows would be taken for text; what leaves it alone.
+_LOOKING_BACK: dict[str, Any] = {
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_length": 0,
+    **dict.fromkeys(("sequence_bias", "bad_words_ids", "forced_bos_token_id", "watermarking_config", "stop_strings")),
+    **dict.fromkeys(("logits_processor", "stopping_criteria")),
 }
 
 
@@ -67,11 +85,11 @@ def generate(
     if max_new_tokens < 1:
         raise ExamplesError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
     model.check_settled()
-    neutral = {"num_return_sequences": 1, "return_dict_in_generate": False}
-    if refused := next((name for name in _INSTEAD if options.get(name) not in (None, neutral.get(name))), None):
+    options = {name: value for name, value in options.items() if value is not None}
+    if refused := next((name for name in _INSTEAD if name in options and options[name] != _ONE_TEXT.get(name)), None):
         raise ModelError(f"generate gives one text an input and takes no {refused}: {_INSTEAD[refused]}")
-    if do_sample and options.get("num_beams", 1) != 1:
-        raise ModelError("sampling and beams exclude each other: give num_beams or do_sample")
+    if do_sample and (other := next((name for name in _NOT_SAMPLED if options.get(name, 1) != 1), None)):
+        raise ModelError(f"sampling and {_NOT_SAMPLED[other]} exclude each other: give {other} or do_sample")
     around = edits_in_force(model.module)
     own = [flatten(row) for row in edits] if edits is not None else [()] * len(inputs)
     check(model, [edit for row in own for edit in row], force=force)
@@ -80,6 +98,9 @@ def generate(
     repeats = _repeats(tokens)
     texts: list[str] = [""] * len(tokens)
     batches = pack([len(item.ids) + max_new_tokens for item in tokens], batch_tokens, model.together)
+    if _looks_back(model, options):
+        lengths = [groupby(rows, key=lambda row: len(tokens[row].ids)) for rows in batches]
+        batches = [list(alike) for batch in lengths for _, alike in batch]
     with progress(f"writing {len(tokens)} texts", len(tokens)) as bar:
         for rows in batches:
             plan_edits = [(*around, *own[row]) for row in rows]
@@ -95,6 +116,12 @@ def _fits(model: TextModel, tokens: Sequence[Tokenized], new: int) -> None:
     longest = max((len(item.ids) for item in tokens), default=0)
     if model.context is not None and longest + new > model.context:
         raise ExamplesError(f"a prompt of {longest} tokens and {new} new ones exceed the model's {model.context}")
+
+
+def _looks_back(model: TextModel, options: dict[str, Any]) -> bool:
+    """Whether the next token depends on more than the logits, so that rows in a batch must need no padding."""
+    own = model.module.generation_config
+    return any(options.get(name, getattr(own, name, None)) not in (None, off) for name, off in _LOOKING_BACK.items())
 
 
 def _repeats(tokens: Sequence[Tokenized]) -> list[int]:
@@ -119,10 +146,10 @@ def _write(
     mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
     plan = Plan(batch.layouts, "left", edits, rows)
     processors = [_numbers, *options.get("logits_processor", ())]
-    settings = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
+    settings = {**_ONE_TEXT, "do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
     if sampler is not None:
-        settings = {key: value for key, value in options.items() if key not in _Sampler.OPTIONS}
-        settings |= {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        settings = {key: value for key, value in options.items() if key not in _WARPERS}
+        settings = {**_ONE_TEXT, "do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, **settings}
         processors.append(sampler)
     settings["logits_processor"] = processors
     if "stop_strings" in options:
@@ -156,10 +183,8 @@ class _Sampler:
     """Chooses each row's next token by Gumbel noise keyed by (seed, prompt, repeat, step), and bars all others.
 
     Argmax of log-probability plus Gumbel noise is a sample of the distribution; drawn a row, it does not depend on the
-    batch. Temperature, top-k and top-p are transformers' own warpers, applied before.
+    batch. Temperature, top-k and the like are transformers' own warpers, applied before.
     """
-
-    OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 
     def __init__(self, seed: int, prompts: Sequence[tuple[tuple[int, ...], int]], options: dict[str, Any]) -> None:
         self._warpers = _warpers(options)
@@ -175,21 +200,31 @@ class _Sampler:
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
 
 
+# Options that change the distribution: transformers' warper, and what leaves the distribution as it is.
+_WARPERS: dict[str, tuple[str, Any]] = {
+    "temperature": ("TemperatureLogitsWarper", 1.0),
+    "top_h": ("TopHLogitsWarper", None),
+    "top_k": ("TopKLogitsWarper", 0),
+    "top_p": ("TopPLogitsWarper", 1.0),
+    "min_p": ("MinPLogitsWarper", 0.0),
+    "typical_p": ("TypicalLogitsWarper", 1.0),
+    "epsilon_cutoff": ("EpsilonLogitsWarper", 0.0),
+    "eta_cutoff": ("EtaLogitsWarper", 0.0),
+}
+_NOT_SAMPLED = {"num_beams": "beams", "watermarking_config": "watermarks"}
+
+
 def _warpers(options: dict[str, Any]) -> list[Any]:
+    """In the order in which transformers applies them."""
     from transformers.generation import logits_process as processors
 
-    makers = {
-        "temperature": processors.TemperatureLogitsWarper,
-        "top_k": processors.TopKLogitsWarper,
-        "top_p": processors.TopPLogitsWarper,
-        "min_p": processors.MinPLogitsWarper,
-    }
-    neutral = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
-    wanted = {name: options[name] for name in makers if options.get(name, neutral[name]) not in (None, neutral[name])}
+    wanted = [(maker, options[name]) for name, (maker, off) in _WARPERS.items() if options.get(name) not in (None, off)]
     try:
-        return [makers[name](value) for name, value in wanted.items()]
+        return [getattr(processors, maker)(value) for maker, value in wanted]
     except ValueError as error:
         raise ModelError(str(error).splitlines()[0]) from error
+    except AttributeError as error:
+        raise ModelError(f"this version of transformers cannot sample so: {error}") from error
 
 
 def _generator(seed: int, ids: tuple[int, ...], repeat: int) -> torch.Generator:
