@@ -18,7 +18,17 @@ import numpy as np
 from torch import Tensor, nn
 
 from covec.errors import ModelError
-from covec.models.plan import Pass, Plan, current_pass, current_plan, edits_in_force, planned, set_pass
+from covec.models.plan import (
+    Pass,
+    Plan,
+    begin_pass,
+    current_pass,
+    current_plan,
+    edits_in_force,
+    end_pass,
+    passing,
+    planned,
+)
 from covec.models.positions import Layout
 from covec.models.taps import uncompiled
 from covec.models.text import TextModel
@@ -54,7 +64,7 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     shown = kwargs["inputs_embeds"] if ids is None else ids
     cache = _cache_of(kwargs)
     start = 0 if cache is None else _tokens_in(cache, kwargs)
-    plan = current_plan()
+    plan = current_plan(model.module)
     if plan is None and (edits := edits_in_force(model.module)):
         plan = _plan_behind(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
         if plan is None or any(row != edits for row in plan.edits):
@@ -64,7 +74,7 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     now = None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids)
     if now is not None and cache is not None:
         _by_cache[cache] = now
-    set_pass(now)
+    begin_pass(now)
 
 
 def _end(output: Any) -> None:
@@ -72,7 +82,7 @@ def _end(output: Any) -> None:
     now = current_pass()
     if now is not None and isinstance(output, Mapping) and (cache := _cache_of(output)) is not None:
         _by_cache[cache] = now
-    set_pass(None)
+    end_pass()
 
 
 def plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Any, ...]) -> Plan:
@@ -85,7 +95,7 @@ def plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Any
     special = np.isin(ids.cpu().numpy(), list(special_ids(model.tokenizer))) if ids.ndim == 2 else np.zeros_like(keep)
     layouts = [Layout(special[row, kept], int(kept.sum()), int(kept.sum()) - 1) for row, kept in enumerate(keep)]
     padding = "right" if (~keep[:, -1]).any() else "left"
-    return Plan(layouts, padding, [edits] * len(layouts), width=ids.shape[1])
+    return Plan(layouts, padding, [edits] * len(layouts), width=ids.shape[1], owner=model.module)
 
 
 def _generating(model: TextModel) -> Callable[..., Any]:
@@ -93,7 +103,7 @@ def _generating(model: TextModel) -> Callable[..., Any]:
 
     @wraps(original)
     def generate(*args: Any, **kwargs: Any) -> Any:
-        plan = current_plan() or _plan_of_generation(model, args, kwargs)
+        plan = current_plan(model.module) or _plan_of_generation(model, args, kwargs)
         rows = plan.edits if plan is not None else [edits_in_force(model.module)]
         if edits := [edit for row in rows for edit in row]:
             settings = kwargs.get("generation_config") or model.module.generation_config
@@ -134,12 +144,9 @@ def _recomputing(original: Callable[..., Any]) -> Callable[..., Any]:
         now = current_pass()
 
         def run(*inputs: Any, **named: Any) -> Any:
-            before = current_pass()
-            set_pass(now)
-            try:
+            with passing():
+                begin_pass(now)
                 return function(*inputs, **named)
-            finally:
-                set_pass(before)
 
         return original(run, *args, **kwargs)
 
@@ -148,6 +155,7 @@ def _recomputing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _instead(owner: nn.Module, name: str, replacement: Any) -> Callable[[], None]:
     """Put `replacement` on the object `owner`; the function returned takes it off again."""
+    owner = getattr(owner, "_orig_mod", owner)  # torch.compile's wrapper hands on what is set, not what is deleted
     had, old = name in vars(owner), vars(owner).get(name)
     setattr(owner, name, replacement)
     return lambda: setattr(owner, name, old) if had else delattr(owner, name)

@@ -144,7 +144,7 @@ def _write(
 ) -> list[str]:
     batch = pad(tokens, rows, pad_id=model.pad_id, masked=True, device=model.device, left=True)
     mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
-    plan = Plan(batch.layouts, "left", edits, rows)
+    plan = Plan(batch.layouts, "left", edits, rows, owner=model.module)
     processors = [_numbers, *options.get("logits_processor", ())]
     settings = {**_ONE_TEXT, "do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
     if sampler is not None:

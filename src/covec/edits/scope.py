@@ -16,7 +16,7 @@ from covec.edits.algebra import Add, Edit, Gate
 from covec.edits.calls import follow
 from covec.errors import ModelError
 from covec.models.anatomy import Tap
-from covec.models.plan import Pass, Plan, current_pass, set_pass, stacked
+from covec.models.plan import Pass, Plan, current_pass, passing, stacked
 from covec.models.sites import Site
 from covec.models.taps import by_token, hook
 from covec.models.text import TextModel
@@ -108,11 +108,10 @@ def hooks(model: TextModel, edits: Sequence[Edit]) -> Iterator[None]:
             if key not in mine:
                 mine[key] = _Counted(_install(model, key))
             mine[key].uses += 1
-    before = current_pass()
     try:
-        yield
+        with passing():
+            yield
     finally:
-        set_pass(before)  # an interrupt goes past the hook that ends a pass
         with _lock:
             for key in keys:
                 mine[key].uses -= 1
@@ -216,6 +215,8 @@ def _step(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
         keep = now.mask(item.position)
         keep = None if keep is None else keep.to(part.device)
         if item.gate is not None:
+            if item.gate not in now.notes:  # where modules stand is not known before they run
+                raise ModelError(f"the gate reads {item.gate.site}, which comes after the edit at {item.site}")
             fires = now.notes[item.gate].to(part.device)  # a gate may stand on another one
             keep = fires if keep is None else keep & fires
         if rows is not None:

@@ -24,7 +24,8 @@ class Plan:
     """One call: a layout for every row, on which side rows are padded, and each row's edits.
 
     `edits` holds one tuple of edits a row, in the order in which they act; `inputs` each row's index among the caller's
-    inputs, where they were reordered; `width` the columns of the first pass, where even the longest row is padded.
+    inputs, where they were reordered; `width` the columns of the first pass, where even the longest row is padded;
+    `owner` the module that is called, for a call may run another one (an assistant's) in between.
     """
 
     layouts: Sequence[Layout]
@@ -32,6 +33,7 @@ class Plan:
     edits: Sequence[tuple[Any, ...]] = ()
     inputs: Sequence[int] = ()
     width: int = 0
+    owner: object = None
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)  # edits moved to a device, once a call
 
 
@@ -99,7 +101,7 @@ def _writes(position: Position, indices: np.ndarray) -> np.ndarray:
 
 _stack: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("covec_edits", default=())
 _plan: ContextVar[Plan | None] = ContextVar("covec_plan", default=None)
-_pass: ContextVar[Pass | None] = ContextVar("covec_pass", default=None)
+_passes: ContextVar[tuple[Pass | None, ...]] = ContextVar("covec_passes", default=())  # one within the other
 
 
 def edits_in_force(module: object) -> tuple[Any, ...]:
@@ -127,16 +129,33 @@ def planned(plan: Plan | None) -> Iterator[None]:
         _plan.reset(token)
 
 
-def current_plan() -> Plan | None:
-    """The plan of the call that is running on this thread."""
-    return _plan.get()
+def current_plan(module: object = None) -> Plan | None:
+    """The plan of the call that is running on this thread, where it is one of `module`."""
+    plan = _plan.get()
+    return plan if plan is None or module is None or plan.owner in (None, module) else None
 
 
 def current_pass() -> Pass | None:
     """The forward pass that is running on this thread, where it has a plan."""
-    return _pass.get()
+    passes = _passes.get()
+    return passes[-1] if passes else None
 
 
-def set_pass(value: Pass | None) -> None:
-    """Begin (or with None end) a forward pass on this thread."""
-    _pass.set(value)
+def begin_pass(value: Pass | None) -> None:
+    """Begin a forward pass on this thread, within another one where a hook makes it; None where it has no plan."""
+    _passes.set((*_passes.get(), value))
+
+
+def end_pass() -> None:
+    """End the forward pass that is running on this thread."""
+    _passes.set(_passes.get()[:-1])
+
+
+@contextmanager
+def passing() -> Iterator[None]:
+    """After the block the pass that was running before it runs again: an interrupt goes past the hook that ends one."""
+    before = _passes.get()
+    try:
+        yield
+    finally:
+        _passes.set(before)
