@@ -146,3 +146,24 @@ def test_the_embedded_model_has_nine_query_and_three_key_heads(smol: TextModel) 
     heads = torch.cat([rows[Site("head", 3, head)] for head in range(9)], dim=1)
     assert close(linear(smol.anatomy.tap(Site("head", 3, 0)).module, heads), rows["attn.3"])
     assert close(rows["resid.0"] - rows["embed"], rows["attn.0"] + rows["mlp.0"])
+
+
+def test_a_block_that_stands_twice_in_the_stack_is_refused() -> None:
+    """Both would be read where it runs first (models that are stacked from copies of their own blocks)."""
+    module, tokenizer = tiny_model("llama")
+    module.model.layers[2] = module.model.layers[1]
+    with pytest.raises(ModelError, match="runs 3 blocks as 4 layers"):
+        TextModel(module, tokenizer)
+
+
+def test_parts_that_several_blocks_share_are_no_sites() -> None:
+    module, tokenizer = tiny_model("llama")
+    module.model.layers[2].mlp = module.model.layers[1].mlp
+    module.model.layers[3].self_attn.o_proj = module.model.layers[0].self_attn.o_proj
+    model = TextModel(module, tokenizer)
+    kinds = {kind: [site.block for site in model.sites if site.kind == kind] for kind in ("mlp", "attn", "resid")}
+    assert kinds == {"mlp": [0, 3], "attn": [1, 2], "resid": [0, 1, 2, 3]}
+    assert {site.block for site in model.sites if site.kind == "head"} == {1, 2}
+    for shared in ("mlp.1", "head.0.0", "layers.2.mlp", "layers.1.mlp.down_proj"):
+        with pytest.raises(ModelError, match=r"no site|runs in several blocks"):
+            model.capture(["ice melts"], shared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -62,12 +63,16 @@ class Tap:
 
 @dataclass(frozen=True)
 class Anatomy:
-    """The parts of one model: its body (without the language head), blocks, widths and the tap of every site."""
+    """The parts of one model: its body (without the language head), blocks, widths and the tap of every site.
+
+    What is `shared` runs in several blocks, so that it is no site of any.
+    """
 
     body: nn.Module
     blocks: tuple[nn.Module, ...]
     width: int
     taps: dict[Site, Tap] = field(repr=False)
+    shared: frozenset[nn.Module] = field(default=frozenset(), repr=False)
 
     def tap(self, site: Site) -> Tap:
         """The tap of `site`; a dotted path is looked up in the body. Unknown sites raise `ModelError`."""
@@ -77,12 +82,15 @@ class Anatomy:
             if inside := _WITHIN_EXPERTS.match(site.path):
                 raise ModelError(f"an expert of {inside[1]} sees only the tokens sent to it: name {inside[1]} itself")
             try:
-                return Tap(self.body.get_submodule(site.path), site.end)
+                module = self.body.get_submodule(site.path)
             except AttributeError:
                 body = type(self.body).__name__
                 raise ModelError(
                     f"no module {site.path!r} in this model's {body}; its sites are {summary(tuple(self.taps))}"
                 ) from None
+            if module in self.shared:
+                raise ModelError(f"{site.path} runs in several blocks, and a site needs a module of its own")
+            return Tap(module, site.end)
         raise ModelError(f"no site {str(site)!r} in this model; it has {summary(tuple(self.taps))}")
 
 
@@ -98,11 +106,14 @@ def dissect(module: nn.Module, config: object) -> Anatomy:
     config = text_config(config)
     blocks = tuple(map(_uncompiled, stack))
     layers = int(getattr(config, "num_hidden_layers", 0) or 0)
-    if layers > len(blocks):
+    distinct = len(set(blocks))
+    if max(layers, len(blocks)) > distinct:
         raise ModelError(
-            f"{type(body).__name__} runs {len(blocks)} blocks as {layers} layers, and a site needs a block of its own; "
-            f"where blocks were cut off, set config.num_hidden_layers to {len(blocks)}"
+            f"{type(body).__name__} runs {distinct} blocks as {max(layers, len(blocks))} layers, and a site needs a "
+            f"block of its own; where blocks were cut off, set config.num_hidden_layers to {distinct}"
         )
+    times = Counter(part for block in blocks for part in block.modules())
+    shared = frozenset(part for part, count in times.items() if count > 1)
     width = int(getattr(config, "hidden_size", None) or _embedding_width(module))
     taps = {Site("embed"): Tap(blocks[0], "in")}
     for index, block in enumerate(blocks):
@@ -110,7 +121,8 @@ def dissect(module: nn.Module, config: object) -> Anatomy:
         taps.update(_block_taps(index, block, width, config))
     if final := _final_norm(body, name):
         taps[Site("final")] = Tap(final)
-    return Anatomy(body, blocks, width, dict(sorted(taps.items(), key=lambda item: _order(item[0]))))
+    own = {site: taps[site] for site in sorted(taps, key=_order) if taps[site].module not in shared}
+    return Anatomy(body, blocks, width, own, shared)
 
 
 def _order(site: Site) -> tuple[int, int, int]:
