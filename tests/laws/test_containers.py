@@ -75,6 +75,8 @@ def outputs(model: TextModel) -> tuple[list[Any], Tensor]:
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_steering_reading_and_splitting_agree(family: str, container: str) -> None:
     usual, model = TextModel(*tiny_model(family)), boxed(family, container)
+    if isinstance(outputs(usual)[0][0], tuple) and container in ("tensor", "dict"):
+        pytest.skip("in this version of transformers the network takes the first of what its blocks give")
     concept = vector(usual)
     wrapped = vector(model)
     assert close(wrapped.direction, concept.direction)

@@ -42,6 +42,24 @@ class Failing(Edit):
         return h
 
 
+def kept_by_the_network(model: TextModel, error: BaseException, ids: Tensor) -> bool:
+    """Whether an error of a block reaches the caller of the network at once, without covec."""
+    tries = []
+
+    def fail(*_: Any) -> None:
+        tries.append(1)
+        raise error
+
+    handle = model.anatomy.blocks[0].register_forward_hook(fail)
+    try:
+        model.module(ids)
+    except BaseException as told:
+        return told is error and len(tries) == 1
+    finally:
+        handle.remove()
+    return False
+
+
 def check_clean(model: TextModel, known: int, plain: Tensor) -> None:
     assert hooks(model) == known
     assert edits_in_force(model.module) == ()
@@ -67,6 +85,8 @@ def test_an_edit_that_fails_in_a_pass_is_told_as_it_failed(error: BaseException,
     model = TextModel(*tiny_model("llama"))
     known, plain, concept = hooks(model), model.capture(PROMPTS[:2], "final")["final"], vector(model)
     ids = model.tokenizer(PROMPTS[1], return_tensors="pt").input_ids
+    if not kept_by_the_network(model, error, ids):
+        pytest.skip("this version of transformers tries again after such an error")
     calls = [
         lambda: model.generate(list(PROMPTS[:2]), max_new_tokens=5),
         lambda: model.module.generate(ids, max_new_tokens=5, do_sample=False),
