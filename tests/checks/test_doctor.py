@@ -14,7 +14,7 @@ import torch
 from tokenizers import processors
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, OPTConfig, OPTForCausalLM
 from transformers.models.llama import modeling_llama
 
 import covec
@@ -77,6 +77,18 @@ def test_the_embedded_model_passes(smol: TextModel) -> None:
 
 def test_the_embedded_model_passes_in_bfloat16(smol: TextModel) -> None:
     found = doctor(load("smollm2-135m", dtype="bfloat16", device="cpu"))
+    assert found.passed, str(found)
+
+
+def test_hidden_states_of_another_width_are_no_fault() -> None:
+    tokenizer = tiny_tokenizer()
+    config = OPTConfig(
+        vocab_size=len(tokenizer), hidden_size=32, word_embed_proj_dim=16, num_attention_heads=4, ffn_dim=48,
+        num_hidden_layers=2, max_position_embeddings=64, do_layer_norm_before=False, init_std=0.2,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        found = doctor(TextModel(OPTForCausalLM(config).eval(), tokenizer))
     assert found.passed, str(found)
 
 

@@ -30,7 +30,8 @@ def site_meaning(patient: Patient) -> str:
         patient.near(f"resid.{depth} and {name}", found[Site("resid", depth)], states[depth + begin])
     told = f"resid.0 to resid.{last} are the blocks' outputs"
     ends = [found[site] for site in (Site("resid", last), Site("final")) if site in found.rows]
-    if states and all(patient.measure(distances(rows, states[-1])) > patient.limit for rows in ends):
+    ended = [row for row in states[-1:] if row.shape == ends[0].shape]  # OPT's may be projected to another width
+    if ended and all(patient.measure(distances(rows, ended[0])) > patient.limit for rows in ends):
         raise Failed(f"hidden_states[-1] is neither resid.{last} nor what follows the final norm")
     if len(ends) == 2:
         if patient.measure(distances(*ends)) <= patient.limit:
