@@ -7,8 +7,8 @@ import os
 import random
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -68,10 +68,12 @@ def killed_and_resumed(work: Callable[[], object], seed: int) -> int:
     for kills in itertools.count():
         child = os.fork()
         if not child:
-            with suppress(BaseException):
+            try:
                 work()
                 os._exit(0)
-            os._exit(1)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
         time.sleep(chance.uniform(0, 0.02 * (kills + 1)))  # one of them must come to an end
         os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]

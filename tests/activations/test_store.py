@@ -19,7 +19,7 @@ from filelock import FileLock
 
 import covec
 from covec import registry
-from covec.activations import shards, stream
+from covec.activations import identity, shards, stream
 from covec.activations.identity import CONTENT
 from covec.activations.store import ActivationStore, load_store, write_store
 from covec.errors import BudgetError, CovecError, ExamplesError, FileError, ModelError
@@ -110,6 +110,13 @@ def test_finders_fit_from_a_store(llama: TextModel, folder: Path) -> None:
         store.moments(positive="maybe")
 
 
+@pytest.fixture
+def _before_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fingerprint is known before a process forks: torch's threads do not live on in the child."""
+    monkeypatch.setattr(identity, "fingerprint", lambda *_: "known")
+
+
+@pytest.mark.usefixtures("_before_forks")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_store_killed_at_random_points_ends_in_the_same_bits(
     llama: TextModel, tmp_path: Path, folder: Path, seed: int
@@ -343,6 +350,7 @@ def test_what_was_damaged_is_captured_again_to_the_same_bits(llama: TextModel, f
     assert content(folder) == before
 
 
+@pytest.mark.usefixtures("_before_forks")
 def test_a_full_disk_is_told_in_one_line_and_the_run_goes_on(llama: TextModel, folder: Path, tmp_path: Path) -> None:
     whole = llama.store(TEXTS, tmp_path / "whole", "resid.*")
     sizes = sorted(file.stat().st_size for file in whole.path.glob("*.safetensors"))
