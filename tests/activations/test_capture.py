@@ -45,6 +45,14 @@ def single(model: TextModel, prompts: list[str], site: str, position: str) -> Te
     return torch.cat([model.capture([prompt], site, position)[site] for prompt in prompts])
 
 
+def test_negative_inputs_count_from_the_end(tiny: TextModel) -> None:
+    for position in ("last", "all/none"):
+        found = tiny.capture(["The hotel", "ice melts"], "resid.1", position)
+        assert torch.equal(found.of(-1, "resid.1"), found.of(1, "resid.1"))
+        with pytest.raises(IndexError):
+            found.of(2, "resid.1")
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("batch_tokens", [1, 60, 4096])
 def test_rows_do_not_depend_on_the_batch(tiny: TextModel, position: str, batch_tokens: int) -> None:

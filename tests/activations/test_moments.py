@@ -47,3 +47,29 @@ def test_what_is_not_kept_is_refused():
         moments.update(torch.ones(2, 3), [True])
     with pytest.raises(ExamplesError, match="same width"):
         moments.merge(Moments(4))
+
+
+def test_an_empty_shard_changes_nothing() -> None:
+    rows, target = torch.randn(4, 3), [1.0, 2.0, 3.0, 5.0]
+    whole = Moments(3).update(rows, ["a", "b", "a", "b"], targets={"t": target})
+    for empty_first in (True, False):
+        found = Moments(3)
+        for size in (0, 4) if empty_first else (4, 0):
+            found.update(rows[:size], ["a", "b", "a", "b"][:size], targets={"t": target[:size]})
+        assert torch.equal(found.cross_covariance("t"), whole.cross_covariance("t"))
+        assert torch.equal(found.covariance(), whole.covariance())
+        assert found.labels() == whole.labels()
+
+
+def test_labels_of_a_column_of_objects_are_its_values() -> None:
+    moments = Moments(3).update(torch.randn(4, 3), np.array(["a", "b", "a", "b"], dtype=object))
+    assert (moments.labels(), moments.count("a")) == (["a", "b"], 2)
+
+
+@pytest.mark.parametrize("wrong", [[1.0, 2.0], np.ones((4, 1)), 1.0])
+def test_one_label_and_one_target_a_row(wrong) -> None:
+    moments = Moments(3)
+    for given_wrong in ({"labels": wrong}, {"targets": {"t": wrong}}):
+        with pytest.raises(ExamplesError, match="for 4 rows: give one each"):
+            moments.update(torch.randn(4, 3), **given_wrong)
+    assert moments.count() == 0

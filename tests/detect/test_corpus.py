@@ -225,3 +225,16 @@ def test_other_columns_and_chats_can_be_named(llama: TextModel, other: ConceptVe
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 25
     with pytest.raises(CovecError, match="'title'"):
         detect_file(llama, other, tmp_path / "b.jsonl", tmp_path / "q.parquet", text_column="title")
+
+
+def test_no_special_token_is_the_highest(llama: TextModel, seven: ConceptVector, tmp_path: Path) -> None:
+    """Of a chat the marks of the template may score highest, and say nothing."""
+    chats = [[{"role": "user", "content": text}] for text in ("The hotel was clean", "No.", "ice")]
+    rows = llama.capture(chats, seven.site, "last")[seven.site].mean(0)  # every chat ends with a mark
+    marks = ConceptVector.from_direction("mark", seven.site, rows, rows, -rows, model=llama.describe())
+    detect_file(llama, marks, jsonl(tmp_path / "a.jsonl", chats, "messages"), tmp_path / "out.parquet")
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert any(
+        max(one.tokens, key=lambda token: token.score or 0).token == "<eos>" for one in llama.detect(marks, chats)
+    )
+    assert not set(found["token"]) & set(llama.tokenizer.all_special_tokens)

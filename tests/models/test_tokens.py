@@ -172,3 +172,9 @@ def test_what_a_chat_template_refuses_is_told_in_one_line() -> None:
 def test_one_text_is_no_list_of_its_characters() -> None:
     with pytest.raises(ExamplesError, match=r"no list of inputs: give several, or \[text\]"):
         tokenize(tiny_tokenizer(), "The hotel")
+
+
+@pytest.mark.parametrize("spans", [[(0, 3)], [(0, 3), None, None]])
+def test_one_span_an_input(spans: list[Any]) -> None:
+    with pytest.raises(ExamplesError, match="spans for 2 inputs"):
+        tokenize(tiny_tokenizer(), ["The hotel", "ice"], spans=spans)

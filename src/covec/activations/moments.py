@@ -52,16 +52,21 @@ class Moments:
         rows = rows.detach()
         named = {**({"": labels} if labels is not None else {}), **(sets or {})}
         columns = {name: np.asarray(values) for name, values in named.items()}
-        for values in columns.values():
-            if len(values) != len(rows):
-                raise ExamplesError(f"{len(values)} labels for {len(rows)} rows")
+        aims = {name: torch.as_tensor(values) for name, values in (targets or {}).items()}
+        for what, several in (("labels", columns), ("targets", aims)):
+            for values in several.values():
+                if tuple(values.shape) != (len(rows),):
+                    raise ExamplesError(f"{what} of shape {tuple(values.shape)} for {len(rows)} rows: give one each")
+        if not len(rows):
+            return self
         self._total.add(rows)
         for name, values in columns.items():
             for label in np.unique(values):
-                cell = self._cells.setdefault((name, label.item()), _Cell(self.d, self.per_label))
+                plain = label.item() if isinstance(label, np.generic) else label  # columns of objects hold plain values
+                cell = self._cells.setdefault((name, plain), _Cell(self.d, self.per_label))
                 cell.add(rows[torch.from_numpy(values == label).to(rows.device)])
-        for name, values in (targets or {}).items():
-            self._cross.setdefault(name, _Cross(self.d)).add(rows, torch.as_tensor(values))
+        for name, aim in aims.items():
+            self._cross.setdefault(name, _Cross(self.d)).add(rows, aim)
         return self
 
     def merge(self, other: Moments) -> Moments:

@@ -51,8 +51,8 @@ class Activations:
         return torch.stack(list(self.rows.values()))
 
     def of(self, index: int, site: str | Site) -> Float[Tensor, "rows d"]:
-        """The rows of input `index` at `site`."""
-        rows = self[site]
+        """The rows of input `index` at `site`; negative ones count from the end."""
+        rows, index = self[site], range(len(self))[index]
         if self.offsets is None:
             return rows[index : index + 1]
         return rows[int(self.offsets[index]) : int(self.offsets[index + 1])]

@@ -16,14 +16,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from jaxtyping import Bool
+
 from covec.activations import corpus, shards
 from covec.concepts.vector import ConceptVector
 from covec.detect._detect import Detection, detect_tokens
 from covec.detect._scores import Readers, Vectors, listed
 from covec.errors import ExamplesError
 from covec.models.batching import TOKEN_BUDGET
+from covec.models.positions import Position, mask
 from covec.models.text import TextModel
-from covec.models.tokens import Input
+from covec.models.tokens import Input, Tokenized
 from covec.progress import Progress, silent
 from covec.writing import place_of_file, whole_file
 
@@ -90,7 +94,7 @@ def detect_file(
             for places, some in _chunks(texts.placed(), done):
                 tokens = model.tokenize(some, places=places)
                 found = detect_tokens(model, chosen, readers, tokens, batch_tokens=batch_tokens)
-                _write_shard(parts, found, done, len(some), len(chosen), keep_text)
+                _write_shard(parts, found, done, tokens, len(chosen), keep_text)
                 done += len(some)
                 bar.advance(len(some))
         with whole_file(out) as draft:
@@ -162,18 +166,19 @@ def _schema(keep_text: bool) -> pa.Schema:
 
 
 def _write_shard(
-    parts: Path, found: Sequence[Detection], first: int, texts: int, concepts: int, keep_text: bool
+    parts: Path, found: Sequence[Detection], first: int, texts: Sequence[Tokenized], concepts: int, keep_text: bool
 ) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [_row(detection, first + index // concepts) for index, detection in enumerate(found)]
-    with whole_file(shards.place(parts, first, first + texts, _ENDING)) as draft:
+    content = [mask(Position("content"), text.layout) for text in texts]
+    rows = [_row(one, first + index // concepts, content[index // concepts]) for index, one in enumerate(found)]
+    with whole_file(shards.place(parts, first, first + len(texts), _ENDING)) as draft:
         pq.write_table(pa.Table.from_pylist(rows, schema=_schema(keep_text)), draft)
 
 
-def _row(detection: Detection, row: int) -> dict[str, Any]:
-    scored = [token for token in detection.tokens if token.score is not None]
+def _row(detection: Detection, row: int, content: Bool[np.ndarray, "tokens"]) -> dict[str, Any]:
+    scored = [token for token, own in zip(detection.tokens, content, strict=True) if own and token.score is not None]
     top = max(scored, key=lambda token: token.score or 0.0, default=None)
     return {
         "row": row,

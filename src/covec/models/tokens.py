@@ -106,6 +106,8 @@ def tokenize(
 
     if isinstance(inputs, str):
         raise ExamplesError("a text is no list of inputs: give several, or [text]")
+    if spans is not None and len(spans) != len(inputs):
+        raise ExamplesError(f"{len(spans)} spans for {len(inputs)} inputs: give one each, None where there is none")
     texts, chats = [], []
     for index, given in enumerate(inputs):
         if not isinstance(given, str) and not _is_chat(given):
