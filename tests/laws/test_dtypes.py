@@ -80,3 +80,14 @@ def test_a_study_of_a_bfloat16_model_judges_in_float32(tmp_path: Path) -> None:
     assert "activations were read in bfloat16, the causal part ran in float32" in study.notes
     assert study.best.direction.dtype == torch.float32
     assert study.test["auroc"].value > 0.9
+
+
+def test_within_autocast_edits_and_scores_are_as_exact_as_outside() -> None:
+    model = TextModel(*tiny_model("llama"))
+    direction = torch.randn(model.width, generator=torch.Generator().manual_seed(0))
+    vector = ConceptVector.from_direction("c", "resid.1", direction, direction, -direction, model=model.describe())
+    with torch.autocast("cpu", torch.bfloat16), model.edit(vector.ablate(position="all")):
+        left = [token.score for found in model.detect([vector], PROMPTS) for token in found.tokens]
+        rows = model.capture(PROMPTS, "resid.1", "last")["resid.1"]
+    assert max(abs(score) for score in left if score is not None) < 1e-5
+    assert float(vector.score(rows).abs().max()) < 1e-5

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
@@ -11,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from covec.errors import ModelError
 from covec.models.fingerprint import fingerprint
-from tiny import FAMILIES, tiny_model
+from tiny import FAMILIES, randomised, tiny_model
 
 # Taken with transformers 4.56.0 and 5.24.0: a change here makes every saved vector foreign to its model.
 KNOWN = {
@@ -115,3 +116,24 @@ def test_weights_that_are_not_in_memory_are_refused():
     module, tokenizer = tiny_model("llama")
     with pytest.raises(ModelError, match="not in memory"):
         fingerprint(module.to("meta"), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("family", "one", "other"),
+    [
+        ("Granite", {"residual_multiplier": 1.0}, {"residual_multiplier": 0.5}),
+        ("Granite", {"attention_multiplier": 1.0}, {"attention_multiplier": 0.1}),
+        ("Granite", {"embedding_multiplier": 1.0}, {"embedding_multiplier": 2.0}),
+        ("Gemma2", {"attn_logit_softcapping": 50.0}, {"attn_logit_softcapping": 1.0}),
+        ("Gemma2", {"query_pre_attn_scalar": 256}, {"query_pre_attn_scalar": 8}),
+        ("Mixtral", {"num_experts_per_tok": 1}, {"num_experts_per_tok": 2}),
+    ],
+)
+def test_settings_of_a_few_architectures_are_identity_where_they_are_set(family, one, other):
+    """With the same weights they give other activations: a store of one must not be served for the other."""
+    small = {"vocab_size": 400, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "head_dim": 4}
+    small |= {"num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0}
+    _, tokenizer = tiny_model("llama")
+    config, build = getattr(transformers, f"{family}Config"), getattr(transformers, f"{family}ForCausalLM")
+    found = [fingerprint(randomised(lambda o=o: build(config(**small, **o))), tokenizer) for o in (one, one, other)]
+    assert found[0] == found[1] != found[2]

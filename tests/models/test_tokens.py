@@ -178,3 +178,10 @@ def test_one_text_is_no_list_of_its_characters() -> None:
 def test_one_span_an_input(spans: list[Any]) -> None:
     with pytest.raises(ExamplesError, match="spans for 2 inputs"):
         tokenize(tiny_tokenizer(), ["The hotel", "ice"], spans=spans)
+
+
+@pytest.mark.parametrize("given", ["\ud83d hi", [{"role": "user", "content": "hi \ude42"}]])
+def test_half_a_character_is_refused_in_one_line(given: Any) -> None:
+    """JSON may hold the half of an emoji that was cut through; tokenizers end on it."""
+    with pytest.raises(ExamplesError, match="input 2 holds half a character"):
+        tokenize(tiny_tokenizer(), ["The hotel \U0001f642", given])

@@ -91,7 +91,8 @@ class Readers:
 
     def combine(self, found: Mapping[Site, Float[Tensor, "*rows m"]]) -> Float[Tensor, "*rows k"]:
         """The score of every vector from what was read at all sites (on the CPU)."""
-        return torch.stack([found[site] @ self.shares[site] for site in self.sites]).sum(0)
+        with torch.autocast("cpu", enabled=False):
+            return torch.stack([found[site] @ self.shares[site] for site in self.sites]).sum(0)
 
 
 def token_scores(

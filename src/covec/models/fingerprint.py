@@ -32,6 +32,14 @@ _SETTINGS = (
     ("sliding_window",),
     ("use_parallel_residual",),
 )
+# Those that most architectures lack: they count where they are set, so that others keep their fingerprints.
+_RARE = (
+    *("residual_multiplier", "attention_multiplier", "embedding_multiplier", "logits_scaling", "logit_scale"),
+    *("attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "rope_local_base_freq"),
+    *("num_experts_per_tok", "norm_topk_prob", "routed_scaling_factor", "n_group", "topk_group", "clip_qkv"),
+    *("scale_attn_by_inverse_layer_idx", "use_sliding_window", "alibi"),
+    *("rope_type", "low_freq_factor", "high_freq_factor", "attention_factor"),
+)
 # Behaviour stands for merges, normaliser and pre-tokeniser, whose serialised forms differ between versions.
 _PROBES = (
     "The quick brown fox, aged 1234.5 years, can't jump\n\n1. over  the lazy dogs!",
@@ -69,7 +77,8 @@ def state(module: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
 
 def _architecture(module: nn.Module) -> list[Any]:
     config = getattr(module, "config", None)
-    return [type(module).__name__, *(_setting(config, aliases) for aliases in _SETTINGS)]
+    rare = [[name, value] for name in _RARE if (value := _setting(config, (name,))) not in (None, "0", "default")]
+    return [type(module).__name__, *(_setting(config, aliases) for aliases in _SETTINGS), *rare]
 
 
 def _setting(config: Any, aliases: tuple[str, ...]) -> str | None:

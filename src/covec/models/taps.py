@@ -6,9 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from typing import Any
 
 from torch import Tensor, nn
+from torch.amp import autocast, is_autocast_available
 from torch.utils.hooks import RemovableHandle
 
 from covec.errors import ModelError
@@ -23,8 +25,9 @@ _stance: AbstractContextManager[Any] = nullcontext()
 def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
     """Call `visit(hidden)` whenever `module` runs; a tensor it returns replaces the hidden states.
 
-    `end` is `"in"` (before the module runs) or `"out"`.
+    `end` is `"in"` (before the module runs) or `"out"`. Within `torch.autocast` a visit computes as outside.
     """
+    visit = _exactly(visit)
     if end == "in":
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -42,6 +45,18 @@ def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
         return None if changed is None else with_hidden(output, changed)
 
     return module.register_forward_hook(after)
+
+
+def _exactly(visit: Visit) -> Visit:
+    """`visit` as it is where nothing is cast by itself."""
+
+    @wraps(visit)
+    def exact(hidden: Tensor) -> Tensor | None:
+        kind = hidden.device.type
+        with autocast(kind, enabled=False) if is_autocast_available(kind) else nullcontext():
+            return visit(hidden)
+
+    return exact
 
 
 def _input_name(named: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from array import array
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from covec.models.positions import Layout
 Input = str | Sequence[dict[str, str]]
 Span = tuple[int, int]
 
+_HALF = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 256  # texts: the tokenizer's own records are many times their ids, and would fragment the memory
 
 
@@ -116,6 +118,10 @@ def tokenize(
             raise ExamplesError(f"{place(index)} holds more than text: give the content of every message as a string")
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
+        if _HALF.search(texts[-1]):
+            raise ExamplesError(
+                f"{place(index)} holds half a character (a lone surrogate, as of an emoji cut through): mend it"
+            )
     special = special_ids(tokenizer)
     found = TokenTable()
     for index, (text, (ids, ranges)) in enumerate(zip(texts, _encode(tokenizer, texts, chats), strict=True)):
