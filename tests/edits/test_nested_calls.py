@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from covec.edits.algebra import Add, Gate
 from covec.errors import ModelError
@@ -82,3 +84,18 @@ def test_a_gate_at_a_module_that_runs_later_is_told_in_one_line() -> None:
     gate = Gate(Site.parse("layers.3"), torch.ones(model.width), 0.0, 1.0)
     with model.edit(add(model, "resid.1", gate=gate)), pytest.raises(ModelError, match="comes after the edit"):
         model.generate(TEXT, max_new_tokens=2)
+
+
+@pytest.mark.parametrize("position", ["all", "content", "prompt", "generated", "from-9", "3"])
+def test_generation_from_a_prefix_in_the_cache_is_that_of_the_whole_prompt(tiny: TextModel, position: str) -> None:
+    """The prompt of a `generate` is all that it is given, whatever of it an earlier call has read."""
+    ids = torch.tensor([tiny.tokenizer("The hotel was clean and the people").input_ids])
+    edit = replace(add(tiny, "resid.1"), position=Position.parse(position))
+    options: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "attention_mask": torch.ones_like(ids)}
+    with tiny.edit(edit), torch.no_grad():
+        whole = tiny.module.generate(ids, **options)
+        cache = DynamicCache(config=tiny.config)
+        tiny.module(ids[:, :6], past_key_values=cache)
+        assert torch.equal(tiny.module.generate(ids, past_key_values=cache, **options), whole)
+    with tiny.edit(edit, edit), pytest.raises(ModelError, match="under other edits"):
+        tiny.module.generate(torch.cat([whole, ids], 1), past_key_values=cache, max_new_tokens=2)

@@ -66,9 +66,7 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     start = 0 if cache is None else _tokens_in(cache, kwargs)
     plan = current_plan(model.module)
     if plan is None and (edits := edits_in_force(model.module)):
-        plan = _plan_behind(cache) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
-        if plan is None or any(row != edits for row in plan.edits):
-            raise ModelError("the cache was filled outside this scope, under other edits: begin the text inside it")
+        plan = _plan_behind(cache, edits) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
     if plan is not None and cache is None:
         _begins_anew(plan, shown.shape[1])
     now = None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids)
@@ -127,8 +125,13 @@ def _plan_of_generation(model: TextModel, args: tuple[Any, ...], kwargs: dict[st
     """One plan for all passes of a user's own `generate`; None where its first pass tells as much."""
     edits = edits_in_force(model.module)
     ids = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
-    if not edits or not isinstance(ids, Tensor) or _cache_of(kwargs) is not None:
+    cache = _cache_of(kwargs)
+    if not edits or not isinstance(ids, Tensor):
         return None
+    if cache is not None and (begun := _tokens_in(cache, {})):
+        _plan_behind(cache, edits)
+        if ids.shape[1] <= begun:  # the new tokens alone, which go on with the text in the cache
+            return None
     mask, defaults = kwargs.get("attention_mask"), cast("Any", model.module.generation_config)
     pad = kwargs.get("pad_token_id", defaults.pad_token_id)
     if mask is None and pad is not None and pad != defaults.eos_token_id:
@@ -184,9 +187,12 @@ def _tokens_in(cache: Any, named: Mapping[str, Any]) -> int:
         return int(begun) if filled is None else filled.start + filled.columns
 
 
-def _plan_behind(cache: Any) -> Plan | None:
+def _plan_behind(cache: Any, edits: tuple[Any, ...]) -> Plan:
+    """The plan of the pass that filled a cache, which must have been made under the same edits."""
     filled = _by_cache.get(cache)
-    return None if filled is None else filled.plan
+    if filled is None or any(row != edits for row in filled.plan.edits):
+        raise ModelError("the cache was filled outside this scope, under other edits: begin the text inside it")
+    return filled.plan
 
 
 def _cache_of(named: Mapping[str, Any]) -> Any:
