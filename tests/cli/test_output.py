@@ -1,7 +1,10 @@
 """Tables and bars."""
 
 import io
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +58,14 @@ def test_bars_appear_for_long_work_only(monkeypatch):
             time.sleep(0.01)
     assert "long work" in terminal.getvalue()
     assert (bars.display, bars.visible) == (None, 0)
+
+
+@pytest.mark.parametrize("where", [">&-", "> /dev/full"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk needs Linux's /dev/full")
+def test_a_result_that_cannot_be_printed_is_told_in_one_line(where):
+    program = "from covec.cli import main; main(['systems', '--json'])"
+    command = ["sh", "-c", f'"$0" -c "$1" {where}', sys.executable, program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: the result cannot be printed")
+    assert ended.stderr.count("\n") == 1

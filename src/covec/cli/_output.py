@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from covec.errors import FileError
+
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
 _PICTURES |= dict.fromkeys(range(128, 160), 0xFFFD)
 
@@ -21,7 +23,15 @@ def working() -> Iterator[None]:
 
 
 def show(document: Any, as_json: bool, text: Callable[[], str]) -> None:
-    """Print `document` as JSON, or the text that says the same to a person."""
+    """Print `document` as JSON, or the text that says the same to a person.
+
+    Raises
+    ------
+    FileError
+        Standard output is closed, or what it goes to is full.
+    """
+    if sys.stdout is None:
+        raise FileError("the result cannot be printed: standard output is closed; send it to a file or a terminal")
     result = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text()
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -32,7 +42,15 @@ def show(document: Any, as_json: bool, text: Callable[[], str]) -> None:
     try:
         print(result, flush=True)
     except BrokenPipeError:  # the reader, `head` say, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
+    except OSError as error:
+        _print_no_more()
+        raise FileError(f"the result cannot be printed: {error.strerror or error}; send it elsewhere") from error
+
+
+def _print_no_more() -> None:
+    """Let what is left in the buffer, which would fail again on leaving, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def visible(text: str) -> str:
