@@ -5,7 +5,7 @@ gap between positive and negative inputs, by more than vectors of shuffled label
 do not decide: they are too easy to beat.
 
 The null vectors' effects come from the readout's gradient at the site (one backward pass serves any number of them);
-those that come nearest to the vector are then run for real, and the vector itself always is.
+the largest are then run for real until they settle the verdict, and the vector itself always is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from covec.progress import Progress, silent
 from covec.registry import method
 from covec.statistics.figure import Figure
 
-CONFIRMED = 3  # null vectors, of the largest estimated effects, that are run for real
+CONFIRMED = 3  # null vectors, of the largest estimated effects, that are run for real at least
 STRENGTHS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 EQUAL_KL = 0.1  # nats a token at which effects are compared
 _CONTENT = Position("content")
@@ -130,7 +130,7 @@ def used(
     after
         What stands between an input and a continuation, such as a line break.
     confirmed
-        How many of the nulls are run for real, those with the largest estimated effects first.
+        How many of the nulls are run for real at least, those with the largest estimated effects first.
     """
     part = vector.parts[vector.site]
     add = Add(site=vector.site, shift=part.write[0])
@@ -141,7 +141,7 @@ def used(
         linear = opened.linear()
         divergence = Divergence(model, vector.site, neutral)
         curve, by_prompt = _curve(opened, linear.values, divergence, add, seed, bar.advance)
-        add_nulls = _add_nulls(opened, linear, nulls, confirmed, bar.advance)
+        add_nulls = _add_nulls(opened, linear, nulls, float(by_prompt.mean()), confirmed, bar.advance)
         isotropic = _isotropic(linear, float(part.write.norm()), seed)
         ends = Readout(model, vector.site, _CONTENT, [*positives, *negatives], continuations, after=after)
         gap, closed, ablate_nulls = _ablation(ends, ablate, len(positives), nulls, confirmed, bar.advance)
@@ -187,14 +187,34 @@ def _curve(
     return curve, (values[1.0] - values[-1.0]) / 2
 
 
-def _add_nulls(readout: Readout, linear: Linear, nulls: NullVectors, confirmed: int, advance: Advance) -> list[float]:
-    effects = linear.add(nulls.writes).mean(1)
-    for index in np.argsort(-effects)[:confirmed]:
+def _add_nulls(
+    readout: Readout, linear: Linear, nulls: NullVectors, reach: float, confirmed: int, advance: Advance
+) -> list[float]:
+    def effect(index: int) -> float:
         shift = nulls.writes[index]
         up = readout.values(Add(site=readout.split.site, shift=shift))
         down = readout.values(Add(site=readout.split.site, shift=-shift))
-        effects[index] = float((up - down).mean() / 2)
-        advance()
+        return float((up - down).mean() / 2)
+
+    return _run_for_real(linear.add(nulls.writes).mean(1), effect, reach, confirmed, advance)
+
+
+def _run_for_real(
+    effects: np.ndarray, run: Callable[[int], float], reach: float, least: int, advance: Advance
+) -> list[float]:
+    """Estimated effects, replaced by real ones where they could decide whether any comes up to `reach`.
+
+    The largest `least` are run, and then others until a real one reaches it or no estimate that is left does: far from
+    where the gradient was taken an estimate may be anything.
+    """
+    highest = -np.inf
+    for place, index in enumerate(np.argsort(-effects)):
+        if place >= least and (highest >= reach or effects[index] < reach):
+            break
+        effects[index] = run(int(index))
+        highest = max(highest, effects[index])
+        if place < least:
+            advance()
     return [float(effect) for effect in effects]
 
 
@@ -218,14 +238,18 @@ def _ablation(
     closed = before - readout.values(ablate)
     advance()
     changes = -linear.ablate(nulls.directions, nulls.targets)
-    effects = changes[:, :positives].mean(1) - changes[:, positives:].mean(1)
-    for index in np.argsort(-effects)[:confirmed]:
-        edit = Ablate(site=ablate.site, directions=nulls.directions[index][None], targets=nulls.targets[index][None])
-        change = before - readout.values(edit)
-        effects[index] = change[:positives].mean() - change[positives:].mean()
-        advance()
-    gap = float(before[:positives].mean() - before[positives:].mean())
-    return gap, closed, [float(effect) for effect in effects]
+
+    def difference(change: np.ndarray) -> np.ndarray:
+        return np.asarray(change[..., :positives].mean(-1) - change[..., positives:].mean(-1))
+
+    def effect(index: int) -> float:
+        direction, target = nulls.directions[index][None], nulls.targets[index][None]
+        return float(
+            difference(before - readout.values(Ablate(site=ablate.site, directions=direction, targets=target)))
+        )
+
+    effects = _run_for_real(difference(changes), effect, float(difference(closed)), confirmed, advance)
+    return float(difference(before)), closed, effects
 
 
 def _mean_figure(values: np.ndarray, nulls: Sequence[float], seed: int, how: str) -> Figure:
