@@ -11,7 +11,7 @@ from covec.errors import ModelError
 from covec.models.sites import Site
 from covec.models.text import TextModel
 from laws.given import PROMPTS, Seen, add, close
-from tiny import tiny_tokenizer
+from tiny import rounds_finely, tiny_tokenizer
 
 FLOAT32, BFLOAT16 = 1e-4, 3e-2
 
@@ -55,6 +55,7 @@ def test_the_embedded_model(smol: TextModel) -> None:
     check(smol, [3, 8], ["resid.11", "resid.29"], FLOAT32)
 
 
+@rounds_finely
 def test_the_embedded_model_in_bfloat16(rough: TextModel) -> None:
     check(rough, [3, 8], ["resid.11", "resid.29"], BFLOAT16)
 
