@@ -157,6 +157,15 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
     assert names(tmp_path) == ["b.txt"]
 
 
+def test_what_was_left_above_folders_that_appeared_is_removed_too(tmp_path):
+    """A writer that is killed after its rename, where it made the target's folders, leaves its scratch above them."""
+    left = orphan(tmp_path)
+    (tmp_path / "new" / "deep").mkdir(parents=True)
+    with whole_file(tmp_path / "new" / "deep" / "b.txt") as draft:
+        draft.write_text("new")
+    assert not left.exists()
+
+
 def test_what_a_living_writer_needs_is_left_alone(tmp_path):
     with whole_file(tmp_path / "a.txt") as one, whole_folder(tmp_path) as two, whole_file(tmp_path / "a.txt") as three:
         one.write_text("one")

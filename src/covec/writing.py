@@ -110,8 +110,9 @@ def _told(path: str | Path, only: set[int] | None = None) -> Iterator[None]:
 def _drafted(path: str | Path, target: Path, folder: Path) -> Iterator[Path]:
     """A place to write what will be `target`, on its file system: in `folder`, or the nearest one above that exists."""
     with _told(path):
-        base = next(above for above in (folder, *folder.parents) if above.exists())
-        _remove_orphans(base)
+        base, *above = (place for place in (folder, *folder.parents) if place.exists())
+        for place in (base, *above):  # a killed process may have made the folders below its draft
+            _remove_orphans(place)
         scratch, lock = _scratch(base)
     try:
         draft = scratch / _DRAFT / target.relative_to(base)
