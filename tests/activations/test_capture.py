@@ -20,6 +20,7 @@ from covec.errors import BudgetError, CovecError, ModelError
 from covec.models.batching import Batch, pad
 from covec.models.positions import Position, mask
 from covec.models.text import TextModel
+from progresses import Remembered
 from tiny import FAMILIES, tiny_model
 
 PROMPTS = [
@@ -334,26 +335,10 @@ def test_a_site_that_the_pass_does_not_reach_is_named() -> None:
 
 
 def test_progress_counts_the_tokens_that_are_read() -> None:
-    told: list[tuple[str, float | None]] = []
-    steps: list[float] = []
-
-    class Bar:
-        def __enter__(self) -> Bar:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def advance(self, n: float = 1) -> None:
-            steps.append(n)
-
-    def progress(description: str, total: float | None = None) -> Bar:
-        told.append((description, total))
-        return Bar()
-
+    progress = Remembered()
     MODELS["llama"].capture(PROMPTS, "resid.0", batch_tokens=40, progress=progress)
-    assert told[0][1] == sum(steps)
-    assert len(steps) > 1
+    assert progress.told[0][1] == sum(progress.steps)
+    assert len(progress.steps) > 1
 
 
 MEMORY = """

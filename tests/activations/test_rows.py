@@ -37,3 +37,5 @@ def test_a_site_that_was_not_captured_is_named() -> None:
         found["resid.1"]
     with pytest.raises(ModelError, match="is not a site"):
         found["resid"]
+    with pytest.raises(ModelError, match="0 is not a site"):
+        list(found)  # Python asks for item 0

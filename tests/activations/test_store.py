@@ -19,7 +19,7 @@ from filelock import FileLock
 
 import covec
 from covec import registry
-from covec.activations import identity, shards, stream
+from covec.activations import shards, stream
 from covec.activations.identity import CONTENT
 from covec.activations.store import ActivationStore, load_store, write_store
 from covec.errors import BudgetError, CovecError, ExamplesError, FileError, ModelError
@@ -108,12 +108,6 @@ def test_finders_fit_from_a_store(llama: TextModel, folder: Path) -> None:
         torch.testing.assert_close(streamed.direction_, whole.direction_, rtol=0, atol=1e-4)
     with pytest.raises(ExamplesError, match="labelled 'maybe'"):
         store.moments(positive="maybe")
-
-
-@pytest.fixture
-def _before_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fingerprint is known before a process forks: torch's threads do not live on in the child."""
-    monkeypatch.setattr(identity, "fingerprint", lambda *_: "known")
 
 
 @pytest.mark.usefixtures("_before_forks")

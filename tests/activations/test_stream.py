@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from covec.activations import identity, stream, tally
+from covec.activations import stream, tally
 from covec.activations.moments import Moments
 from covec.activations.store import write_store
 from covec.activations.tally import Tally, load_moments
 from covec.errors import CovecError, FileError, ModelError
 from covec.models.text import TextModel
+from progresses import Remembered
 from streams import LABELS, LENGTH, TEXTS, content, endless, endless_model, interrupting, killed_and_resumed
 from tiny import tiny_model
 
@@ -166,37 +167,15 @@ def test_windows_without_a_row_are_passed_over(llama: TextModel, monkeypatch: py
 
 def test_progress_counts_the_inputs(llama: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "WINDOW_TOKENS", 150)
-    told: list[Any] = []
-
-    class Bar:
-        def __enter__(self) -> Bar:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def advance(self, n: float = 1) -> None:
-            told.append(n)
-
-    def progress(description: str, total: float | None = None) -> Bar:
-        told.append((description, total))
-        return Bar()
-
-    llama.moments(TEXTS, "resid.0", progress=progress)
-    assert told[0] == ("reading 60 inputs", 60)
-    assert sum(told[1:]) == pytest.approx(60)
-    told.clear()
-    llama.moments(iter(TEXTS), "resid.0", progress=progress)
-    assert told[0] == ("reading inputs", None)
+    known, unknown = Remembered(), Remembered()
+    llama.moments(TEXTS, "resid.0", progress=known)
+    assert known.told == [("reading 60 inputs", 60)]
+    assert sum(known.steps) == pytest.approx(60)
+    llama.moments(iter(TEXTS), "resid.0", progress=unknown)
+    assert unknown.told == [("reading inputs", None)]
 
 
 # Moments in a folder
-
-
-@pytest.fixture
-def _before_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fingerprint is known before a process forks: torch's threads do not live on in the child."""
-    monkeypatch.setattr(identity, "fingerprint", lambda *_: "known")
 
 
 @pytest.mark.usefixtures("_before_forks")

@@ -17,6 +17,7 @@ from covec.concepts.vector import ConceptVector
 from covec.detect import _corpus, detect_file
 from covec.errors import CovecError, ExamplesError, FileError
 from covec.models.text import TextModel
+from progresses import Stopping
 from tiny import tiny_model
 
 TEXTS = [f"{'water ' * (row % 4)}boils, at {row} degrees" for row in range(25)]
@@ -78,34 +79,11 @@ def test_the_highest_content_token_is_named(llama: TextModel, seven: ConceptVect
     assert row["token_score"] == pytest.approx(0.5, abs=1e-4)
 
 
-class Killer:
-    """A progress whose bar kills the process, or interrupts it, after some texts."""
-
-    def __init__(self, after: int, kill: bool) -> None:
-        self.left, self.kill = after, kill
-
-    def __call__(self, description: str, total: float | None = None) -> Any:
-        return self
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def advance(self, n: float = 1) -> None:
-        self.left -= int(n)
-        if self.left <= 0:
-            if self.kill:
-                os._exit(9)
-            raise KeyboardInterrupt
-
-
 def interrupted(after: int, *arguments: Any) -> None:
     """A run that is killed in a process of its own, as by a power cut."""
     child = os.fork()
     if not child:
-        detect_file(*arguments, progress=Killer(after, kill=True))
+        detect_file(*arguments, progress=Stopping(after, kill=True))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
@@ -118,7 +96,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_uninterrupted_one(
     interrupted(9, llama, seven, corpus, out)
     assert not out.exists()
     with pytest.raises(KeyboardInterrupt):
-        detect_file(llama, seven, corpus, out, progress=Killer(18, kill=False))
+        detect_file(llama, seven, corpus, out, progress=Stopping(18))
     read: list[str] = []
     tokenize = TextModel.tokenize
     monkeypatch.setattr(
@@ -135,7 +113,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_uninterrupted_one(
 def test_a_run_goes_on_with_nothing_else(llama: TextModel, seven: ConceptVector, tmp_path: Path) -> None:
     corpus, out = jsonl(tmp_path / "a.jsonl"), tmp_path / "o.parquet"
     with pytest.raises(KeyboardInterrupt):
-        detect_file(llama, seven, corpus, out, progress=Killer(5, kill=False))
+        detect_file(llama, seven, corpus, out, progress=Stopping(5))
     stranger = TextModel(*tiny_model("llama", seed=1))
     with pytest.raises(FileError, match="the vectors changed"):
         detect_file(llama, replace(seven, threshold=0.1), corpus, out)

@@ -16,6 +16,7 @@ from covec.models import embedded
 from covec.models.fingerprint import fingerprint
 from covec.models.text import TextModel
 from laws.given import PROMPTS, add, vector
+from progresses import Stopping
 from tiny import tiny_model
 
 CHANGES: dict[str, Any] = {
@@ -61,27 +62,6 @@ def corpus(folder: Path, text: str = "ice melts") -> Path:
     return path
 
 
-class Interrupted:
-    """A progress that is interrupted after some texts."""
-
-    def __init__(self) -> None:
-        self.left = 3
-
-    def __call__(self, description: str, total: float | None = None) -> Interrupted:
-        return self
-
-    def __enter__(self) -> Interrupted:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def advance(self, n: float = 1) -> None:
-        self.left -= int(n)
-        if self.left <= 0:
-            raise KeyboardInterrupt
-
-
 def test_a_half_done_detection_is_gone_on_with_for_the_same_question_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +69,7 @@ def test_a_half_done_detection_is_gone_on_with_for_the_same_question_alone(
     model, out = TextModel(*tiny_model("llama")), tmp_path / "out.parquet"
     concept = vector(model)
     with pytest.raises(KeyboardInterrupt):
-        detect_file(model, concept, corpus(tmp_path), out, progress=Interrupted())
+        detect_file(model, concept, corpus(tmp_path), out, progress=Stopping(3))
     half = TextModel(tiny_model("llama")[0].to(torch.bfloat16), model.tokenizer)
     changed = TextModel(*tiny_model("llama"))
     with torch.no_grad():

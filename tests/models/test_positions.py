@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -46,8 +48,10 @@ def test_short_forms() -> None:
     assert str(Position.parse("3")) == "3/none"
 
 
-@pytest.mark.parametrize("text", ["", "middle", "last/median", "from-", "-1", "last+", "mean/mean", "from-x", "1.5"])
-def test_what_is_no_position_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "middle", "last/median", "from-", "-1", "last+", "mean/mean", "from-x", "1.5", 3, None]
+)
+def test_what_is_no_position_is_refused(text: Any) -> None:
     with pytest.raises(ModelError, match="is not a position"):
         Position.parse(text)
 

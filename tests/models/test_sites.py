@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,9 +40,24 @@ def test_addresses_round_trip_and_are_safe_in_shells_urls_and_file_names(site: S
 
 @pytest.mark.parametrize(
     "text",
-    ["", "resid", "resid.", "resid.-1", "resid.01", "resid.x", "resid.1.2", "head.1", "embed.0", "a b", "a..b", "a@up"],
+    [
+        "",
+        "resid",
+        "resid.",
+        "resid.-1",
+        "resid.01",
+        "resid.x",
+        "resid.1.2",
+        "head.1",
+        "embed.0",
+        "a b",
+        "a..b",
+        "a@up",
+        3,
+        None,
+    ],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_what_is_no_address_is_refused(text: Any) -> None:
     with pytest.raises(ModelError, match="is not a site"):
         Site.parse(text)
 
@@ -80,9 +96,12 @@ def test_patterns_choose_in_the_models_order(pattern: str | list[str | Site], ex
         ("resid.1.2", "takes a block alone"),
         ("", "no sites were named"),
         ([], "no sites were named"),
+        (3, "3 is not a site"),
+        (None, "None is not a site"),
+        (["resid.1", 3], "3 is not a site"),
     ],
 )
-def test_a_pattern_that_chooses_nothing_is_refused(pattern: str | list[str], message: str) -> None:
+def test_a_pattern_that_chooses_nothing_is_refused(pattern: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         select(pattern, MODEL)
 

@@ -170,15 +170,15 @@ Advance = Callable[[], None]
 def _curve(
     readout: Readout, plain: np.ndarray, divergence: Divergence, add: Add, seed: int, advance: Advance
 ) -> tuple[list[dict[str, float]], np.ndarray]:
-    """The readout and the divergence at every strength, and each prompt's slope over -1 to 1.
+    """The readout (`plain` at strength 0) and the divergence at every strength, and each prompt's slope over -1 to 1.
 
     Intervals are of the change from strength 0, prompt by prompt: prompts differ far more than strengths do.
     """
-    values, curve, rest = {}, [], readout.values()
+    values, curve = {}, []
     for strength in STRENGTHS:
         edit = Add(site=add.site, shift=strength * add.shift)
-        values[strength] = readout.values(edit) if strength else rest
-        low, high = (float(rest.mean()) + end for end in _bootstrap(values[strength] - rest, seed))
+        values[strength] = readout.values(edit) if strength else plain
+        low, high = (float(plain.mean()) + end for end in _bootstrap(values[strength] - plain, seed))
         kl = divergence.value(edit) if strength else 0.0
         curve.append(
             {"strength": strength, "readout": float(values[strength].mean()), "low": low, "high": high, "kl": kl}

@@ -40,7 +40,7 @@ class Position:
         """The position written as `text`; raises `ModelError` where it is none."""
         if isinstance(text, Position):
             return text
-        select, _, pool = text.partition("/")
+        select, _, pool = text.partition("/") if isinstance(text, str) else ("", "", "")
         if not pool and select in _SHORT:
             select, pool = _SHORT[select]
         parts = select.split("+")

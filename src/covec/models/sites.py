@@ -42,6 +42,8 @@ class Site:
         """The address written as `text`; raises `ModelError` where it is none."""
         if isinstance(text, Site):
             return text
+        if not isinstance(text, str):
+            raise ModelError(f"{text!r} is not a site: write an address such as resid.14")
         kind, *rest = text.split(".")
         if kind in PLAIN and not rest:
             return cls(kind)
@@ -64,7 +66,7 @@ def select(patterns: str | Site | Iterable[str | Site], sites: Sequence[Site]) -
     """
     if isinstance(patterns, str):
         patterns = [part.strip() for part in patterns.split(",") if part.strip()]
-    elif isinstance(patterns, Site):
+    elif isinstance(patterns, Site) or not isinstance(patterns, Iterable):
         patterns = [patterns]
     chosen: set[Site] = set()
     extra: list[Site] = []
@@ -91,8 +93,8 @@ def summary(sites: Sequence[Site]) -> str:
 
 
 def _match(pattern: str | Site, sites: Sequence[Site]) -> list[Site]:
-    if isinstance(pattern, Site):
-        return [pattern]
+    if not isinstance(pattern, str):
+        return [Site.parse(pattern)]
     kind, _, rest = pattern.partition(".")
     if kind not in (*BLOCKS, *HEADS):
         return [Site.parse(pattern)]
