@@ -42,13 +42,15 @@ format: setup-test ## format the code
 claims: setup-test ## run every claim of the catalog and record the results
 	$(BIN)/covec claims --all
 
-docs: setup-test ## write the generated pages again
+docs: setup-test ## write the generated pages again, and build the site into site/
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
 	PYTHONPATH=tests $(BIN)/python -m families.table > docs/families.md
 	$(BIN)/python -m covec.checks.page > docs/contract.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the site: site/index.html"
 
 clean: ## remove .venv, caches and outputs
-	rm -rf .venv .venv-* covec-demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* covec-demo site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 %/bin/python:
@@ -60,7 +62,7 @@ $(STAMP): pyproject.toml constraints.txt | .venv/bin/python
 	@touch $@
 
 $(TEST_STAMP): $(STAMP)
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[test,docs]'
 	@touch $@
 
 .venv-oldest/.installed: pyproject.toml constraints-oldest.txt | .venv-oldest/bin/python
