@@ -90,6 +90,14 @@ def test_wrong_usage_is_one_line_and_2(arguments, capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "kind"), [("--strength", "loud", "number"), ("--max-new-tokens", "1.5", "integer")]
+)
+def test_a_refused_value_is_named(option, value, kind, capsys):
+    assert cli.run(["steer", "v.safetensors", "--prompt", "a", option, value]) == 2
+    assert capsys.readouterr().err == f"error: '{option}' cannot be '{value}': it should be a valid {kind}\n"
+
+
 def test_every_command_has_help(capsys):
     for command in cli.app.registered_commands:
         name = command.callback.__name__

@@ -113,7 +113,7 @@ def test_unknown_sites_are_refused(tiny: TextModel) -> None:
     for site in ("resid.99", "mixer.0", "head.0.99"):
         with pytest.raises(ModelError, match="no site"):
             tiny.capture(TEXTS, site)
-    with pytest.raises(ModelError, match=r"no module 'nowhere\.at\.all' .*; its sites are .*resid\.0"):
+    with pytest.raises(ModelError, match=r"'nowhere\.at\.all' is neither a site nor .*; its sites are .*resid\.0"):
         tiny.capture(TEXTS, "nowhere.at.all")
     with pytest.raises(ModelError, match="no site"):
         tiny.anatomy.tap(Site("resid", 99))

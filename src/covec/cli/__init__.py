@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return int(app(list(arguments), prog_name="covec", standalone_mode=False) or 0)
     except (CovecError, typer.TyperException) as error:
-        return _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+        return _fail(_refusal(error) if isinstance(error, typer.TyperException) else str(error))
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
@@ -84,6 +84,16 @@ def _prepare() -> None:
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)
+
+
+def _refusal(error: typer.TyperException) -> str:
+    """What was wrong with an option, and the value it was given, which typer leaves out."""
+    faults = getattr(error.__cause__, "errors", None)
+    if not isinstance(error, typer.BadParameter) or error.param is None or faults is None:
+        return error.format_message()
+    fault = faults()[0]
+    reason = fault["msg"].partition(", ")[0].replace("Input", "it", 1)
+    return f"{error.param.get_error_hint()} cannot be {fault['input']!r}: {reason}"
 
 
 def _fail(message: str) -> int:

@@ -98,7 +98,9 @@ def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= size - 8:
-        raise FileError("it is empty, cut off or not a safetensors file")
+        raise FileError(
+            "it is empty, cut off or not a safetensors file, such as vectors.safetensors that a study writes"
+        )
     text = file.read(min(length, _LONGEST_HEADER + 1))
     if reason := _too_much(text):
         raise FileError(f"its header is {reason}")

@@ -84,9 +84,9 @@ class Anatomy:
             try:
                 module = self.body.get_submodule(site.path)
             except AttributeError:
-                body = type(self.body).__name__
                 raise ModelError(
-                    f"no module {site.path!r} in this model's {body}; its sites are {summary(tuple(self.taps))}"
+                    f"{site.path!r} is neither a site nor a module of this model's {type(self.body).__name__}; "
+                    f"its sites are {summary(tuple(self.taps))}"
                 ) from None
             if module in self.shared:
                 raise ModelError(f"{site.path} runs in several blocks, and a site needs a module of its own")
