@@ -1,42 +1,35 @@
-"""The versions that the project says it runs with: every lowest one is tested, and the pins keep to the ranges."""
+"""What people paste into a report: everything that covec needs, and what the machine computes with."""
 
-import tomllib
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
 
-import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
-
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-EXTRAS = PROJECT["project"]["optional-dependencies"]
-REQUIREMENTS = [
-    Requirement(line)
-    for line in [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *EXTRAS["test"]]
-]
+import covec
+from covec import versions
 
 
-def pins(name):
-    """What a file of constraints pins: versions by canonical name."""
-    lines = (line.split("==") for line in (ROOT / name).read_text().splitlines() if not line.startswith("#"))
-    return {canonicalize_name(package): Version(version) for package, version in lines}
+def shown(capsys):
+    covec.show_versions()
+    return dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
-def test_the_lowest_version_is_the_one_that_test_oldest_installs(requirement):
-    (bound,) = requirement.specifier  # `>=` alone: no release is shut out before it is there
-    assert bound.operator == ">="
-    assert pins("constraints-oldest.txt")[canonicalize_name(requirement.name)] == Version(bound.version)
+def test_versions_of_all_that_is_needed_are_shown(capsys):
+    told = shown(capsys)
+    assert told["covec"] == covec.__version__
+    assert {name: told[name] for name in ("torch", "transformers", "numpy", "scikit-learn", "safetensors")} == {
+        name: version(name) for name in ("torch", "transformers", "numpy", "scikit-learn", "safetensors")
+    }
+    assert "pytest" not in told
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
-def test_what_is_installed_by_make_is_in_range(requirement):
-    assert requirement.specifier.contains(pins("constraints.txt")[canonicalize_name(requirement.name)])
+def test_the_machine_is_told(capsys, monkeypatch):
+    monkeypatch.setattr("covec.models.hardware.multiplies_bfloat16", lambda device: False)
+    told = shown(capsys)
+    assert told["device"].split(",")[0] in ("cpu", "cuda")
+    assert told["bfloat16"].startswith("emulated")
 
 
-def test_one_python_is_the_lowest():
-    lowest = PROJECT["project"]["requires-python"].removeprefix(">=")
-    assert PROJECT["tool"]["mypy"]["python_version"] == lowest
-    assert PROJECT["tool"]["ruff"]["target-version"] == "py" + lowest.replace(".", "")
-    assert f"--python-version {lowest} " in (ROOT / "constraints-oldest.txt").read_text()
+def test_what_is_not_installed_is_said(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions, "version", missing)
+    assert versions._version("accelerate") == "not installed"

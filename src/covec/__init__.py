@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from covec.statistics.figure import Figure as Figure
     from covec.studies import Study as Study
     from covec.studies import study as study
+    from covec.versions import show_versions as show_versions
 
 _PUBLIC = {
     "ActivationStore": "covec.activations.store:ActivationStore",
@@ -48,6 +49,7 @@ _PUBLIC = {
     "load_moments": "covec.activations.tally:load_moments",
     "load_store": "covec.activations.store:load_store",
     "load_vector": "covec.concepts.bank:load_vector",
+    "show_versions": "covec.versions:show_versions",
     "study": "covec.studies:study",
 }
 
