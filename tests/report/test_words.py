@@ -82,7 +82,8 @@ def test_every_site_has_a_place_in_words(site):
         ("last", "read at the last token"),
         ("mean", "averaged over the tokens"),
         ("max", "the maximum over the tokens"),
-        ("from-3/mean", "averaged over token from-3"),
+        ("from-3/mean", "averaged over the tokens from 3 on"),
+        ("2", "read at token 2"),
         ("last+generated", "read at the last token and the generated text"),
     ],
 )

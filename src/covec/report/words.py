@@ -113,8 +113,13 @@ def place(site: Site) -> str:
 
 def reading(position: Position) -> str:
     """How a position reads an input: "averaged over the tokens"."""
-    parts = [_SELECTIONS.get(part, f"token {part}") for part in position.select.split("+")]
+    parts = [_SELECTIONS.get(part) or _numbered(part) for part in position.select.split("+")]
     return _POOLS.get(position.pool, "pooled over {}").format(" and ".join(parts))
+
+
+def _numbered(part: str) -> str:
+    first = part.removeprefix("from-")
+    return f"token {part}" if first == part else f"the tokens from {first} on"
 
 
 def brief(study: Study) -> str:
