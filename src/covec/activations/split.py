@@ -18,7 +18,7 @@ from covec.activations.capture import forward, read
 from covec.errors import ModelError
 from covec.models.batching import Batch
 from covec.models.sites import Site
-from covec.models.taps import by_token, hidden_of, hook, uncompiled, with_hidden
+from covec.models.taps import Borne, by_token, hidden_of, hook, uncompiled, with_hidden
 from covec.models.text import TextModel
 
 Visit = Callable[[Tensor], Tensor]
@@ -45,7 +45,7 @@ class Split:
         kept: list[Tensor] = []
         with ExitStack() as scope:
             scope.enter_context(torch.no_grad())
-            scope.callback(self._last.register_forward_hook(self._learn_container).remove)
+            scope.callback(self._last.register_forward_hook(Borne(self._learn_container)).remove)
             scope.enter_context(read(self.model, [Site("resid", self.top)], lambda _, hidden: kept.append(hidden)))
             forward(self.model, batch)
         return kept[0].detach()
@@ -107,7 +107,7 @@ class Split:
 @contextmanager
 def _replaced(module: nn.Module, instead: Callable[..., Any]) -> Iterator[None]:
     """Within the block, `instead` runs in place of the module's own forward."""
-    module.forward = instead
+    module.forward = Borne(instead, otherwise=module.forward)
     try:
         yield
     finally:

@@ -30,7 +30,7 @@ from covec.models.plan import (
     planned,
 )
 from covec.models.positions import Layout
-from covec.models.taps import uncompiled
+from covec.models.taps import Borne, uncompiled
 from covec.models.text import TextModel
 from covec.models.tokens import special_ids
 
@@ -40,10 +40,9 @@ _by_cache: WeakKeyDictionary[Any, Pass] = WeakKeyDictionary()  # the last pass t
 def follow(model: TextModel) -> Callable[[], None]:
     """Give every pass of `model` its plan, from now until the function that is returned is called."""
     body, scope = model.anatomy.body, ExitStack()
-    before = body.register_forward_pre_hook(lambda _, args, kwargs: _begin(model, args, kwargs), with_kwargs=True)
-    after = body.register_forward_hook(lambda _, args, output: _end(output), always_call=True)
-    scope.callback(before.remove)
-    scope.callback(after.remove)
+    begin, end = Borne(lambda _, args, kwargs: _begin(model, args, kwargs)), Borne(lambda _, args, output: _end(output))
+    scope.callback(body.register_forward_pre_hook(begin, with_kwargs=True).remove)
+    scope.callback(body.register_forward_hook(end, always_call=True).remove)
     if hasattr(model.module, "generate"):
         scope.callback(_instead(model.module, "generate", _generating(model)))
     for part in body.modules():
@@ -160,7 +159,7 @@ def _instead(owner: nn.Module, name: str, replacement: Any) -> Callable[[], None
     """Put `replacement` on the object `owner`; the function returned takes it off again."""
     owner = getattr(owner, "_orig_mod", owner)  # torch.compile's wrapper hands on what is set, not what is deleted
     had, old = name in vars(owner), vars(owner).get(name)
-    setattr(owner, name, replacement)
+    setattr(owner, name, Borne(replacement, otherwise=getattr(owner, name)))
     return lambda: setattr(owner, name, old) if had else delattr(owner, name)
 
 

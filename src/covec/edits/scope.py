@@ -79,7 +79,8 @@ def edit(model: TextModel, *edits: Any, force: bool = False) -> AbstractContextM
     """Within the block, `edits` act on every pass of `model` on this thread, in the order given.
 
     They act in captures, in `model.generate`, and when `model.module` is called or generates by itself. The model is
-    bit-identical afterwards, also after an error.
+    bit-identical afterwards, also after an error. A copy that is made of it meanwhile (`copy.deepcopy`, `torch.save`,
+    `save_pretrained`) is another model: no edit acts there.
 
     Raises
     ------

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from functools import update_wrapper, wraps
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,6 +20,32 @@ Visit = Callable[[Tensor], Tensor | None]
 _lock = threading.Lock()
 _open: list[object] = []  # blocks that need uncompiled code, on all threads
 _stance: AbstractContextManager[Any] = nullcontext()
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """The hook that does nothing."""
+
+
+class Borne:
+    """A function that a module bears while a scope lasts.
+
+    A copy of the module, by `copy.deepcopy` or `torch.save`, is another model, to which the scope does not belong: it bears
+    what was there before (`otherwise`), with itself in the place of the module.
+    """
+
+    def __init__(self, function: Callable[..., Any], otherwise: Any = nothing) -> None:
+        self._function, self._otherwise = function, otherwise
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _itself, (self._otherwise,)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
@@ -38,13 +64,13 @@ def hook(module: nn.Module, end: str, visit: Visit) -> RemovableHandle:
             changed = visit(hidden_of(kwargs[name]))
             return None if changed is None else (args, {**kwargs, name: with_hidden(kwargs[name], changed)})
 
-        return module.register_forward_pre_hook(before, with_kwargs=True)
+        return module.register_forward_pre_hook(Borne(before), with_kwargs=True)
 
     def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         changed = visit(hidden_of(output))
         return None if changed is None else with_hidden(output, changed)
 
-    return module.register_forward_hook(after)
+    return module.register_forward_hook(Borne(after))
 
 
 def _exactly(visit: Visit) -> Visit:
