@@ -29,8 +29,8 @@ def nothing(*_: Any, **__: Any) -> None:
 class Borne:
     """A function that a module bears while a scope lasts.
 
-    A copy of the module, by `copy.deepcopy` or `torch.save`, is another model, to which the scope does not belong: it bears
-    what was there before (`otherwise`), with itself in the place of the module.
+    A copy of the module, by `copy.deepcopy` or `torch.save`, is another model, to which the scope does not belong: it
+    bears what was there before (`otherwise`), with itself in the place of the module.
     """
 
     def __init__(self, function: Callable[..., Any], otherwise: Any = nothing) -> None:
