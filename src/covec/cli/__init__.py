@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import typer
 
 from covec.cli import capture, catalog, demo, detect, doctor, models, steer, study, vectors
-from covec.errors import CovecError
+from covec.errors import CovecError, one_line
 from covec.models.hardware import out_of_memory, set_thread_policy
 
 app = typer.Typer(
@@ -79,7 +79,7 @@ def _prepare() -> None:
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.simplefilter("ignore", FutureWarning)
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {_one_line(str(message))}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(str(message))}", file=sys.stderr)
     logger = logging.getLogger("covec")
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler())
@@ -97,9 +97,5 @@ def _refusal(error: typer.TyperException) -> str:
 
 
 def _fail(message: str) -> int:
-    print(f"error: {_one_line(message)}", file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     return 2
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

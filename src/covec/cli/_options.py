@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 DEFAULT_MODEL = "smollm2-135m"
+CORPUS = "A corpus: .jsonl, .csv, .tsv, .parquet, or .txt with one text a line."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document (docs/json.md) instead of text.")]
 Device = Annotated[str, typer.Option(help="Where the model runs: auto, cpu, cuda, cuda:1, mps.")]
@@ -19,6 +20,7 @@ VectorModel = Annotated[
     str | None, typer.Option("--model", help="The model to use; left out, the one the vector was found in.")
 ]
 Vector = Annotated[Path, typer.Argument(metavar="VECTOR", help="A concept vector or a bank of them (.safetensors).")]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts, where it is not `text`.")]
 Concept = Annotated[str | None, typer.Option(help="Which vector, where the file holds several.")]
 Force = Annotated[bool, typer.Option("--force", help="Use the vector although it was found in another model.")]
 Seed = Annotated[int, typer.Option(help="Governs solvers, permutations and sampling.")]

@@ -15,7 +15,7 @@ from covec.errors import CovecError
 
 
 def capture(
-    file: Annotated[Path, typer.Argument(help="A corpus: .jsonl, .csv, .tsv, .parquet, or .txt with one text a line.")],
+    file: Annotated[Path, typer.Argument(help=options.CORPUS)],
     out: Annotated[Path, typer.Option(help="Folder to write; an interrupted run goes on when run again.")],
     model: options.Model = options.DEFAULT_MODEL,
     sites: Annotated[str, typer.Option(help="Where to read, such as resid.* or resid.10:20,mlp.50%.")] = "resid.*",
@@ -29,7 +29,7 @@ def capture(
     rows_dtype: Annotated[
         str | None, typer.Option(help="Numbers the rows are kept in: float32 (the default), float16 or bfloat16.")
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts, where it is not `text`.")] = None,
+    text_column: options.TextColumn = None,
     label_column: Annotated[str | None, typer.Option(help="Column of labels to keep beside the rows.")] = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from covec.cli import _options as options
+from covec.cli._loading import load_model
 from covec.cli._output import show, working
 from covec.cli._progress import bars
-from covec.cli._vectors import load_model
 from covec.errors import CovecError
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ def detect(
     vector: options.Vector,
     model: options.VectorModel = None,
     text: Annotated[list[str] | None, typer.Option(help="A text to look at; repeatable.")] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="A corpus: .jsonl, .csv, .tsv, .parquet, or .txt with one text a line.")
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help=options.CORPUS)] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write the corpus' scores to this Parquet file; an interrupted run goes on when run again."),
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts, where it is not `text`.")] = None,
+    text_column: options.TextColumn = None,
     concept: options.Concept = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from covec.cli import _options as options
+from covec.cli._loading import load_model
 from covec.cli._output import show, visible, working
 from covec.cli._progress import bars
-from covec.cli._vectors import load_model
 from covec.errors import CovecError
 
 

@@ -32,7 +32,7 @@ def study(
     position: Annotated[str, typer.Option(help="Tokens to read, with commas, such as last,mean.")] = "last,mean",
     positive: Annotated[str | None, typer.Option(help="The label that has the concept, against the rest.")] = None,
     each_class: Annotated[bool, typer.Option("--each-class", help="One vector a label, against the rest.")] = False,
-    text_column: Annotated[str | None, typer.Option(help="Column of the texts, where it is not `text`.")] = None,
+    text_column: options.TextColumn = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the labels, where it is not `label`.")] = None,
     continuations: Annotated[
         Path | None, typer.Option(help="Continuations with labels, for whether the model uses the concept.")
