@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 TEST_STAMP := .venv/.installed-test
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test test-oldest test-newest check format claims docs clean
+.PHONY: help setup setup-test demo test test-oldest test-newest check format claims bench docs clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ format: setup-test ## format the code
 
 claims: setup-test ## run every claim of the catalog and record the results
 	$(BIN)/covec claims --all
+
+bench: setup-test ## race the peers, each in an environment of its own (1 GB each); RACE=capture runs one race
+	$(BIN)/python benchmarks/bench.py $(RACE)
 
 docs: setup-test ## write the generated pages again, and build the site into site/
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
