@@ -1,14 +1,20 @@
-"""A call within another one, of the same model or of another: each runs under its own plan, and ends with itself."""
+"""A call within another one, of the same model or of another: each runs under its own plan, and ends with itself.
+
+So do scopes, in whatever order they are left.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import DynamicCache
+from transformers import DynamicCache, LogitsProcessorList, StoppingCriteriaList
 
 from covec.edits.algebra import Add, Gate
 from covec.errors import ModelError
@@ -99,3 +105,137 @@ def test_generation_from_a_prefix_in_the_cache_is_that_of_the_whole_prompt(tiny:
         assert torch.equal(tiny.module.generate(ids, past_key_values=cache, **options), whole)
     with tiny.edit(edit, edit), pytest.raises(ModelError, match="under other edits"):
         tiny.module.generate(torch.cat([whole, ids], 1), past_key_values=cache, max_new_tokens=2)
+
+
+def one_after_the_other(model: TextModel, *seeds: int) -> Iterator[Tensor]:
+    """Logits under an edit, in a generator that holds its scope open."""
+    with model.edit(*(add(model, "resid.1", seed) for seed in seeds)):
+        while True:
+            yield logits(model)
+
+
+def test_scopes_that_generators_hold_end_in_any_order() -> None:
+    model = TextModel(*tiny_model("llama"))
+    plain, expected = logits(model), next(one_after_the_other(model, 2))
+    first, second = one_after_the_other(model, 1), one_after_the_other(model, 2)
+    both = next(one_after_the_other(model, 1, 2))
+    next(first)
+    assert torch.equal(next(second), both)
+    first.close()
+    assert torch.equal(logits(model), expected)
+    assert torch.equal(next(second), expected)
+    second.close()
+    assert torch.equal(logits(model), plain)
+    assert torch.equal(next(one_after_the_other(model, 2)), expected)
+
+
+@pytest.mark.parametrize("within", ["whole", "body"])
+def test_edits_belong_to_the_network_however_it_was_loaded(within: str, tmp_path: Path) -> None:
+    """A language model and its body are one network: an edit of the one acts in every call of the other."""
+    module, tokenizer = tiny_model("llama")
+    pair = [TextModel(module, tokenizer), TextModel(module.model, tokenizer)]
+    edited, other = pair if within == "whole" else pair[::-1]
+    texts, edit = [TEXT, "x", "The hotel was clean and the people were kind."], add(edited, "resid.1")
+    plain = other.capture(texts, "resid.1", "all/none")["resid.1"]
+    with edited.edit(edit):
+        found = other.capture(texts, "resid.1", "all/none")["resid.1"]
+        torch.testing.assert_close(found, plain + edit.shift)
+        assert torch.equal(found, edited.capture(texts, "resid.1", "all/none")["resid.1"])
+        with pytest.raises(ModelError, match="edits are in force"):
+            other.store(texts, tmp_path / "rows")
+        with other.edit(edit):
+            twice = pair[0].generate(TEXT, max_new_tokens=6)
+    assert twice == pair[0].generate(TEXT, edits=[edit, edit], max_new_tokens=6)
+
+
+class Asking:
+    """A user's own function that calls the model between the passes of a generation, and keeps what it gave."""
+
+    def __init__(self, model: TextModel) -> None:
+        self.model, self.found = model, list[Tensor]()
+
+    def ask(self) -> None:
+        self.found.append(logits(self.model))
+
+    def process(self, ids: Tensor, scores: Tensor) -> Tensor:
+        self.ask()
+        return scores
+
+    def stop(self, ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        self.ask()
+        return torch.zeros(len(ids), dtype=torch.bool)
+
+    def allow(self, batch: int, ids: Tensor) -> list[int]:
+        self.ask()
+        return list(range(len(self.model.tokenizer)))
+
+    def put(self, value: Tensor) -> None:
+        self.ask()
+
+    def end(self) -> None:
+        self.ask()
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["covec's", "raw"])
+@pytest.mark.parametrize("cached", [False, True], ids=["read anew", "cached"])
+@pytest.mark.parametrize("position", ["all", "last", "prompt", "generated", "last+generated"])
+def test_what_a_generation_asks_in_between_is_a_call_of_its_own(position: str, cached: bool, raw: bool) -> None:
+    model = TextModel(*tiny_model("llama"))
+    asking, edit = Asking(model), replace(add(model, "resid.1"), position=Position.parse(position))
+    prompt = "The hotel was clean"
+    options: dict[str, Any] = {
+        "max_new_tokens": 4,
+        "use_cache": cached,
+        "logits_processor": LogitsProcessorList([asking.process]),
+        "stopping_criteria": StoppingCriteriaList([asking.stop]),
+        "prefix_allowed_tokens_fn": asking.allow,
+        "streamer": asking,
+    }
+    ids = torch.tensor([model.tokenizer(prompt).input_ids])
+    with model.edit(edit):
+        expected, alone = logits(model), model.generate(prompt, max_new_tokens=4)
+        if raw:
+            out = model.module.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **options)
+            written = model.tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
+        else:
+            written = model.generate(prompt, **options)
+    assert written == alone
+    assert len(asking.found) > 12
+    assert all(torch.equal(found, expected) for found in asking.found)
+
+
+def test_a_scope_opened_in_between_holds_in_between() -> None:
+    model = TextModel(*tiny_model("llama"))
+    edit, found = add(model, "resid.1"), list[Tensor]()
+
+    def process(ids: Tensor, scores: Tensor) -> Tensor:
+        with model.edit(edit):
+            found.append(logits(model))
+        return scores
+
+    written = model.generate(TEXT, max_new_tokens=4, logits_processor=[process])
+    assert written == model.generate(TEXT, max_new_tokens=4)
+    with model.edit(edit):
+        assert all(torch.equal(one, logits(model)) for one in found)
+
+
+@pytest.mark.parametrize("position", ["all", "last", "generated"])
+def test_a_hook_that_calls_the_model_makes_a_call_of_its_own(position: str) -> None:
+    model = TextModel(*tiny_model("llama"))
+    edit, found, asking = replace(add(model, "resid.1"), position=Position.parse(position)), list[Tensor](), Lock()
+
+    def ask(*_: Any) -> None:
+        if asking.acquire(blocking=False):  # not again within itself
+            found.append(logits(model))
+            asking.release()
+
+    with model.edit(edit):
+        expected, text = logits(model), model.generate("The hotel was", max_new_tokens=4)
+    handle = model.anatomy.blocks[0].register_forward_hook(ask)
+    try:
+        with model.edit(edit):
+            assert model.generate("The hotel was", max_new_tokens=4) == text
+    finally:
+        handle.remove()
+    assert len(found) == 4
+    assert all(torch.equal(one, expected) for one in found)

@@ -62,7 +62,7 @@ def kept_by_the_network(model: TextModel, error: BaseException, ids: Tensor) -> 
 
 def check_clean(model: TextModel, known: int, plain: Tensor) -> None:
     assert hooks(model) == known
-    assert edits_in_force(model.module) == ()
+    assert edits_in_force(model.anatomy.body) == ()
     assert (current_plan(), current_pass()) == (None, None)
     assert "generate" not in vars(model.module)
     assert torch.equal(model.capture(PROMPTS[:2], "final")["final"], plain)

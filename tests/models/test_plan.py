@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -97,3 +98,17 @@ def test_stack_and_plan_are_restored_after_an_error() -> None:
         raise KeyError
     assert current_plan() is None
     assert edits_in_force("model") == ()
+
+
+def test_scopes_may_end_in_any_order_and_in_any_thread() -> None:
+    first, second = stacked("model", ["a"]), stacked("model", ["b"])
+    first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    assert edits_in_force("model") == ("b",)
+    with stacked("model", ["c"]):
+        context = copy_context()  # of a task that outlives the scope
+        thread = threading.Thread(target=second.__exit__, args=(None, None, None))
+        thread.start()
+        thread.join()
+        assert edits_in_force("model") == ("c",)
+    assert edits_in_force("model") == context.run(edits_in_force, "model") == ()

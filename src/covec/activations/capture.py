@@ -304,8 +304,9 @@ def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
 
 def forward(model: TextModel, batch: Batch, **options: Any) -> Any:
     """The body's forward pass over `batch`, under the edits in force on this thread."""
-    edits = edits_in_force(model.module)
-    plan = Plan(batch.layouts, "right", [edits] * len(batch.rows), batch.rows, owner=model.module) if edits else None
+    body = model.anatomy.body
+    edits = edits_in_force(body)
+    plan = Plan(batch.layouts, "right", [edits] * len(batch.rows), batch.rows, owner=body) if edits else None
     options = {"use_cache": False, **options} if model.causal else options
     with planned(plan):
-        return model.anatomy.body(input_ids=batch.ids, attention_mask=batch.mask, **options)
+        return body(input_ids=batch.ids, attention_mask=batch.mask, **options)

@@ -26,7 +26,7 @@ def identity(
     ModelError
         Edits are in force, with which the model shows something else.
     """
-    if edits_in_force(model.module):
+    if edits_in_force(model.anatomy.body):
         raise ModelError("edits are in force, and what is kept is the model's own: leave the edit's scope first")
     sets = labels if isinstance(labels, Mapping) else () if labels is None else ("",)
     return {

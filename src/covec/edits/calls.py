@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -26,6 +28,7 @@ from covec.models.plan import (
     current_plan,
     edits_in_force,
     end_pass,
+    is_running,
     passing,
     planned,
 )
@@ -43,8 +46,6 @@ def follow(model: TextModel) -> Callable[[], None]:
     begin, end = Borne(lambda _, args, kwargs: _begin(model, args, kwargs)), Borne(lambda _, args, output: _end(output))
     scope.callback(body.register_forward_pre_hook(begin, with_kwargs=True).remove)
     scope.callback(body.register_forward_hook(end, always_call=True).remove)
-    if hasattr(model.module, "generate"):
-        scope.callback(_instead(model.module, "generate", _generating(model)))
     for part in body.modules():
         if getattr(part, "gradient_checkpointing", False):
             again = _recomputing(part._gradient_checkpointing_func)  # type: ignore[arg-type]
@@ -53,9 +54,16 @@ def follow(model: TextModel) -> Callable[[], None]:
     return scope.close
 
 
+def follow_generation(model: TextModel) -> Callable[[], None]:
+    """Give every generation of `model.module` one plan for all its passes, until the returned function is called."""
+    if not hasattr(model.module, "generate"):
+        return lambda: None
+    return _instead(model.module, "generate", _generating(model))
+
+
 def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Before a forward pass: find the plan it belongs to and where its columns start."""
-    if kwargs.get("pixel_values") is not None and edits_in_force(model.module):
+    if kwargs.get("pixel_values") is not None and edits_in_force(model.anatomy.body):
         raise ModelError(
             "covec reads and edits text, not images: give token ids alone, or call the model outside a scope"
         )
@@ -63,8 +71,10 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     shown = kwargs["inputs_embeds"] if ids is None else ids
     cache = _cache_of(kwargs)
     start = 0 if cache is None else _tokens_in(cache, kwargs)
-    plan = current_plan(model.module)
-    if plan is None and (edits := edits_in_force(model.module)):
+    plan = current_plan(model.anatomy.body)
+    if plan is not None and is_running(plan):  # a hook calls the model once more
+        plan = None
+    if plan is None and (edits := edits_in_force(model.anatomy.body)):
         plan = _plan_behind(cache, edits) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
     if plan is not None and cache is None:
         _begins_anew(plan, shown.shape[1])
@@ -92,23 +102,55 @@ def plan_of(model: TextModel, ids: Tensor, mask: Tensor | None, edits: tuple[Any
     special = np.isin(ids.cpu().numpy(), list(special_ids(model.tokenizer))) if ids.ndim == 2 else np.zeros_like(keep)
     layouts = [Layout(special[row, kept], int(kept.sum()), int(kept.sum()) - 1) for row, kept in enumerate(keep)]
     padding = "right" if (~keep[:, -1]).any() else "left"
-    return Plan(layouts, padding, [edits] * len(layouts), width=ids.shape[1], owner=model.module)
+    return Plan(layouts, padding, [edits] * len(layouts), width=ids.shape[1], owner=model.anatomy.body)
 
 
 def _generating(model: TextModel) -> Callable[..., Any]:
     original: Any = model.module.generate
+    names = signature(original)
 
     @wraps(original)
     def generate(*args: Any, **kwargs: Any) -> Any:
-        plan = current_plan(model.module) or _plan_of_generation(model, args, kwargs)
-        rows = plan.edits if plan is not None else [edits_in_force(model.module)]
+        plan = current_plan(model.anatomy.body) or _plan_of_generation(model, args, kwargs)
+        rows = plan.edits if plan is not None else [edits_in_force(model.anatomy.body)]
         if edits := [edit for row in rows for edit in row]:
             settings = kwargs.get("generation_config") or model.module.generation_config
             _check_passes(lambda name: kwargs.get(name, getattr(settings, name, None)), edits)
+        given = names.bind_partial(*args, **kwargs)
+        given.arguments |= apart(given.arguments)
         with planned(plan):
-            return original(*args, **kwargs)
+            return original(*given.args, **given.kwargs)
 
     return generate
+
+
+def apart(options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` of a generation, in which functions of the user's own run apart: what they call is no pass of it."""
+    found = dict(options)
+    for name in ("logits_processor", "stopping_criteria"):
+        if found.get(name) is not None:
+            kind = type(found[name])
+            found[name] = kind([each if _is_theirs(each) else _apart(each) for each in found[name]])
+    if found.get("prefix_allowed_tokens_fn") is not None:
+        found["prefix_allowed_tokens_fn"] = _apart(found["prefix_allowed_tokens_fn"])
+    if (streamer := found.get("streamer")) is not None and not _is_theirs(streamer):
+        found["streamer"] = SimpleNamespace(put=_apart(streamer.put), end=_apart(streamer.end))
+    return found
+
+
+def _is_theirs(value: Any) -> bool:
+    """Whether it is one of transformers' own classes, which call no model and are known by their type."""
+    return type(value).__module__.startswith("transformers.")
+
+
+def _apart(function: Any) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with planned(None):
+            return function(*args, **kwargs)
+
+    call.__call__ = function.__call__  # type: ignore[method-assign]  # transformers looks up what it takes there
+    return call
 
 
 def _check_passes(setting: Callable[[str], Any], edits: Sequence[Any]) -> None:
@@ -122,7 +164,7 @@ def _check_passes(setting: Callable[[str], Any], edits: Sequence[Any]) -> None:
 
 def _plan_of_generation(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
     """One plan for all passes of a user's own `generate`; None where its first pass tells as much."""
-    edits = edits_in_force(model.module)
+    edits = edits_in_force(model.anatomy.body)
     ids = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
     cache = _cache_of(kwargs)
     if not edits or not isinstance(ids, Tensor):

@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from covec.edits.calls import apart
 from covec.edits.scope import check, flatten, hooks
 from covec.errors import ExamplesError, ModelError
 from covec.models.batching import pack, pad
@@ -85,12 +86,12 @@ def generate(
     if max_new_tokens < 1:
         raise ExamplesError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
     model.check_settled()
-    options = {name: value for name, value in options.items() if value is not None}
+    options = apart({name: value for name, value in options.items() if value is not None})
     if refused := next((name for name in _INSTEAD if name in options and options[name] != _ONE_TEXT.get(name)), None):
         raise ModelError(f"generate gives one text an input and takes no {refused}: {_INSTEAD[refused]}")
     if do_sample and (other := next((name for name in _NOT_SAMPLED if options.get(name, 1) != 1), None)):
         raise ModelError(f"sampling and {_NOT_SAMPLED[other]} exclude each other: give {other} or do_sample")
-    around = edits_in_force(model.module)
+    around = edits_in_force(model.anatomy.body)
     own = [flatten(row) for row in edits] if edits is not None else [()] * len(inputs)
     check(model, [edit for row in own for edit in row], force=force)
     tokens = model.tokenize(inputs, reply=True)  # type: ignore[arg-type]
@@ -144,7 +145,7 @@ def _write(
 ) -> list[str]:
     batch = pad(tokens, rows, pad_id=model.pad_id, masked=True, device=model.device, left=True)
     mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
-    plan = Plan(batch.layouts, "left", edits, rows, owner=model.module)
+    plan = Plan(batch.layouts, "left", edits, rows, owner=model.anatomy.body)
     processors = [_numbers, *options.get("logits_processor", ())]
     settings = {**_ONE_TEXT, "do_sample": False, "temperature": None, "top_k": None, "top_p": None, **options}
     if sampler is not None:

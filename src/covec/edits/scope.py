@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from covec.edits.algebra import Add, Edit, Gate
-from covec.edits.calls import follow
+from covec.edits.calls import follow, follow_generation
 from covec.errors import ModelError
 from covec.models.anatomy import Tap
 from covec.models.plan import Pass, Plan, current_pass, passing, stacked
@@ -22,7 +22,7 @@ from covec.models.taps import by_token, hook
 from covec.models.text import TextModel
 
 _lock = threading.Lock()
-_installed: WeakKeyDictionary[nn.Module, dict[Any, _Counted]] = WeakKeyDictionary()
+_installed: WeakKeyDictionary[nn.Module, dict[Any, _Counted]] = WeakKeyDictionary()  # a network's, by what is hooked
 
 
 @dataclass
@@ -94,7 +94,7 @@ def edit(model: TextModel, *edits: Any, force: bool = False) -> AbstractContextM
 
 @contextmanager
 def _scope(model: TextModel, flat: tuple[Edit, ...]) -> Iterator[TextModel]:
-    with hooks(model, flat), stacked(model.module, flat):
+    with hooks(model, flat), stacked(model.anatomy.body, flat):
         yield model
 
 
@@ -102,9 +102,9 @@ def _scope(model: TextModel, flat: tuple[Edit, ...]) -> Iterator[TextModel]:
 def hooks(model: TextModel, edits: Sequence[Edit]) -> Iterator[None]:
     """Keep the hooks that `edits` need while the block lasts; scopes share them, the last one removes them."""
     taps = {_key(model, site) for item in edits for site in _sites(item)}
-    keys = [("pass",), *taps] if taps else []
+    keys = [("pass",), (model.module, "generate"), *taps] if taps else []
     with _lock:
-        mine = _installed.setdefault(model.module, {})
+        mine = _installed.setdefault(model.anatomy.body, {})
         for key in keys:
             if key not in mine:
                 mine[key] = _Counted(_install(model, key))
@@ -133,6 +133,8 @@ def _install(model: TextModel, key: tuple[Any, ...]) -> Callable[[], None]:
     if key == ("pass",):
         return follow(model)
     module, end = key
+    if end == "generate":
+        return follow_generation(model)
     return hook(module, end, lambda hidden: _act(model, key, hidden)).remove
 
 

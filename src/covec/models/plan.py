@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ class Plan:
 
     `edits` holds one tuple of edits a row, in the order in which they act; `inputs` each row's index among the caller's
     inputs, where they were reordered; `width` the columns of the first pass, where even the longest row is padded;
-    `owner` the module that is called, for a call may run another one (an assistant's) in between.
+    `owner` the network (a model's body) that is called, for a call may run another one (an assistant's) in between.
     """
 
     layouts: Sequence[Layout]
@@ -99,24 +100,38 @@ def _writes(position: Position, indices: np.ndarray) -> np.ndarray:
     return chosen
 
 
-_stack: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("covec_edits", default=())
+@dataclass(eq=False)
+class _Layer:
+    """What one scope put on the stack. Once closed it counts nowhere, in whatever order, thread or task that was."""
+
+    owner: object
+    edits: tuple[Any, ...]
+    open: bool = True
+
+
+_stack: ContextVar[tuple[_Layer, ...]] = ContextVar("covec_edits", default=())
 _plan: ContextVar[Plan | None] = ContextVar("covec_plan", default=None)
 _passes: ContextVar[tuple[Pass | None, ...]] = ContextVar("covec_passes", default=())  # one within the other
 
 
-def edits_in_force(module: object) -> tuple[Any, ...]:
-    """The edits on this thread's stack that belong to `module`, in the order in which they act."""
-    return tuple(edit for owner, edit in _stack.get() if owner is module)
+def edits_in_force(owner: object) -> tuple[Any, ...]:
+    """The edits on this thread's stack that belong to the network `owner`, in the order in which they act."""
+    return tuple(edit for layer in _stack.get() if layer.open and layer.owner is owner for edit in layer.edits)
 
 
 @contextmanager
-def stacked(module: object, edits: Sequence[Any]) -> Iterator[None]:
-    """Put `edits` of `module` on this thread's stack for the block."""
-    token = _stack.set((*_stack.get(), *((module, edit) for edit in edits)))
+def stacked(owner: object, edits: Sequence[Any]) -> Iterator[None]:
+    """Put `edits` of the network `owner` on this thread's stack for the block.
+
+    Blocks need not end in the order in which they began, nor in the same thread: generators hold some open.
+    """
+    layer = _Layer(owner, tuple(edits))
+    _stack.set((*_stack.get(), layer))
     try:
         yield
     finally:
-        _stack.reset(token)
+        layer.open = False
+        _stack.set(tuple(other for other in _stack.get() if other.open))
 
 
 @contextmanager
@@ -129,16 +144,21 @@ def planned(plan: Plan | None) -> Iterator[None]:
         _plan.reset(token)
 
 
-def current_plan(module: object = None) -> Plan | None:
-    """The plan of the call that is running on this thread, where it is one of `module`."""
+def current_plan(owner: object = None) -> Plan | None:
+    """The plan of the call that is running on this thread, where it is one of the network `owner`."""
     plan = _plan.get()
-    return plan if plan is None or module is None or plan.owner in (None, module) else None
+    return plan if plan is None or owner is None or plan.owner in (None, owner) else None
 
 
 def current_pass() -> Pass | None:
     """The forward pass that is running on this thread, where it has a plan."""
     passes = _passes.get()
     return passes[-1] if passes else None
+
+
+def is_running(plan: Plan) -> bool:
+    """Whether a pass of `plan` is running on this thread."""
+    return any(one is not None and one.plan is plan for one in _passes.get())
 
 
 def begin_pass(value: Pass | None) -> None:
@@ -158,4 +178,5 @@ def passing() -> Iterator[None]:
     try:
         yield
     finally:
-        _passes.set(before)
+        running = takewhile(lambda pair: pair[0] is pair[1], zip(before, _passes.get(), strict=False))
+        _passes.set(tuple(one for one, _ in running))
