@@ -38,7 +38,7 @@ def test_numbers_say_what_they_can(value, shown):
 
 def test_a_sign_is_shown_where_it_matters():
     assert words.number(0.15, signed=True) == "+0.15"
-    assert [words.dose(strength) for strength in (-2.0, 0.0, 1.5)] == [f"{MINUS}2", "0", "+1.5"]
+    assert [words.strength(value) for value in (-2.0, 0.0, 1.5)] == [f"{MINUS}2", "0", "+1.5"]
 
 
 @given(st.floats(0, 1))

@@ -30,22 +30,11 @@ DETAILS = (
     Detail(cells=0, texts=0, tokens=0, prompts=0, plots=False),
 )
 
-
 _FILTERS: tuple[Callable[..., Any], ...] = (
-    *(
-        words.number,
-        words.value,
-        words.interval,
-        words.upper,
-        words.null,
-        words.chance,
-        words.dose,
-        words.place,
-        words.reading,
-    ),
-    *(words.measured, words.use, words.brief, words.summed_up, words.chosen, words.text_score, words.probability),
-    *(tables.bars, tables.label, tables.missed, tables.rank, tables.shortened),
-)
+    words.number, words.value, words.interval, words.upper, words.null, words.chance, words.strength, words.place,
+    words.reading, words.measured, words.use, words.brief, words.summed_up, words.chosen, words.text_score,
+    words.probability, tables.bars, tables.label, tables.missed, tables.rank, tables.shortened,
+)  # fmt: skip
 
 
 def write_study(study: Study | Studies, path: str | Path) -> None:
@@ -98,7 +87,7 @@ def _pictures(study: Study | Studies) -> list[Pictures]:
 
 
 def _views(pictures: list[Pictures], detail: Detail) -> list[View]:
-    return [View(one.study, one, detail, f"concept-{index}") for index, one in enumerate(pictures)]
+    return [View(one, detail, f"concept-{index}") for index, one in enumerate(pictures)]
 
 
 @cache

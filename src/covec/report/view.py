@@ -68,12 +68,16 @@ class Pictures:
 
 @dataclass(frozen=True)
 class View:
-    """A study, its pictures, the detail in which it is shown, and the name of its place on the page."""
+    """A study with its pictures, the detail in which it is shown, and the name of its place on the page."""
 
-    study: Study
     pictures: Pictures
     detail: Detail
     anchor: str
+
+    @property
+    def study(self) -> Study:
+        """The study itself."""
+        return self.pictures.study
 
     @property
     def chapters(self) -> list[tuple[str, str]]:

@@ -101,9 +101,9 @@ def share(value: float) -> str:
     return "more than 99 times in 100" if value >= 0.995 else f"{value * 100:.0f} times in 100"
 
 
-def dose(strength: float) -> str:
+def strength(value: float) -> str:
     """A steering strength."""
-    return f"{strength:+g}".replace("-", _MINUS) if strength else "0"
+    return f"{value:+g}".replace("-", _MINUS) if value else "0"
 
 
 def place(site: Site) -> str:
