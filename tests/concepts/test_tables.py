@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covec.activations import corpus
 from covec.concepts._tables import Table, read_table, table_of
 from covec.concepts.examples import read_concepts
+from covec.delimited import DELIMITERS
 from covec.errors import ExamplesError
 
 ROWS: list[dict[str, Any]] = [
@@ -115,6 +118,46 @@ def test_another_separator_is_noticed_and_said(tmp_path: Path) -> None:
     table = read_table(path)
     assert table.columns == {"text": ["good, very", "bad"], "label": ["1", "0"]}
     assert "';'" in table.notes[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.text("ab\"'\t;, \n", min_size=1).map(lambda text: f"x{text}"), min_size=1, max_size=4),
+    ending=st.sampled_from([".csv", ".tsv"]),
+    delimiter=st.sampled_from([None, ";"]),
+    literal=st.booleans(),
+)
+def test_a_corpus_and_a_table_are_the_same_texts(tmp_path_factory, texts, ending, delimiter, literal) -> None:
+    """Whoever studies a file and then detects in it must look at the same texts."""
+    path = tmp_path_factory.mktemp("same") / f"data{ending}"
+    if literal:
+        texts = [text.replace("\t", " ").replace("\n", " ") for text in texts]
+        path.write_text("text\tother\n" + "".join(f"{text}\t1\n" for text in texts), encoding="utf-8", newline="")
+    else:
+        rows = [{"text": text, "other": 1} for text in texts]
+        path.write_bytes(delimited(rows, delimiter or (DELIMITERS[ending])).encode())
+    assert outcome(lambda: list(corpus.placed_texts(path))) == outcome(lambda: placed_cells(read_table(path, "text")))
+
+
+def placed_cells(table: Table) -> list[tuple[str, str]]:
+    return list(zip(table.places, table.columns["text"], strict=True))
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    """What is read, or that nothing is."""
+    try:
+        return read()
+    except ExamplesError:
+        return None
+
+
+@pytest.mark.parametrize("header", ["Text,text,label", "text,Text,label"])
+def test_the_exact_name_of_a_column_comes_before_its_other_spellings(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "data.csv"
+    names = header.split(",")
+    path.write_text(header + "\n" + ",".join("right" if name == "text" else "wrong" for name in names) + "\n")
+    assert read_table(path).find("text") == "text"
+    assert list(corpus.texts(path)) == ["right"]
 
 
 def test_columns_are_found_whatever_their_case() -> None:

@@ -209,3 +209,12 @@ def test_a_split_column_overrides() -> None:
     assert leaking.warnings == ("rows that share their text, group or pair with another part of the split column: 2",)
     with pytest.raises(ExamplesError, match="no negative validation rows"):
         split(texts(6), np.array([1, 0, 1, 0, 1, 1], dtype=bool), fixed=fixed)
+
+
+def test_a_split_column_keeps_no_row_of_an_earlier_group() -> None:
+    """A row without a unit has no fold, and would stand in a part without ever being scored."""
+    keys, groups = ["a", "b", "c", "d", "a", "e", "f", "g", "h", "b"], list("qrstuvwxyz")
+    fixed = ["train"] * 5 + ["validation"] * 2 + ["test"] * 3
+    parts = split(keys, alternating(10), groups=groups, fixed=fixed)
+    assert [part.tolist() for part in (parts.train, parts.validation, parts.test)] == [[0, 1, 2, 3], [5, 6], [7, 8]]
+    assert parts.warnings == left_out(units(keys, groups=groups))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
+from covec.delimited import Unreadable, column_called, delimiter_of, quotes_enclose, rows
 from covec.errors import ExamplesError
 from covec.models.tokens import Input
 from covec.reading import ordinary_file, unique_keys
@@ -145,27 +145,33 @@ def _objects(path: Path, column: str | None) -> Rows:
 
 
 def _cells(path: Path, column: str | None) -> Rows:
-    """Comma-separated with quotes, or tab-separated where quotes mean themselves."""
-    tabs = path.suffix.lower() != ".csv"
-    form = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
+    with _characters(path) as lines:
+        head = next((line for line in lines if line.strip()), "")
+    delimiter = delimiter_of(path.suffix.lower(), head)
+    with _characters(path) as lines:
+        quoted = quotes_enclose(lines, delimiter)
+    with _characters(path) as lines:
+        table = rows(lines, delimiter, quoted=quoted)
+        _, names = next(table, (0, []))
+        if not names:
+            raise ExamplesError(f"{path} is empty; add a header and texts")
+        index = names.index(_column(str(path), names, column))
+        for line, cells in table:
+            if len(cells) != len(names):
+                where = f"{path}, line {line}"
+                raise ExamplesError(f"{where}: {len(cells)} fields where the header has {len(names)}; mend the row")
+            yield f"{path}, line {line}", cells[index]
+
+
+@contextmanager
+def _characters(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of the file as text, with their ends, which a quoted cell may hold."""
     try:
         with _opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            reader = csv.reader(_bounded(path, text), **form)
-            names = next(reader, None)
-            if names is None:
-                raise ExamplesError(f"{path} is empty; add a header and texts")
-            index = names.index(_column(str(path), names, column))
-            for cells in reader:
-                if not cells:
-                    continue
-                place = f"{path}, line {reader.line_num}"
-                if len(cells) != len(names):
-                    raise ExamplesError(f"{place}: {len(cells)} fields where the header has {len(names)}; mend the row")
-                yield place, cells[index]
-    except csv.Error as error:
-        raise ExamplesError(
-            f"{path}, line {reader.line_num}: {error}; mend it, or write the file whole again"
-        ) from None
+            yield _bounded(path, text)
+    except Unreadable as error:
+        mend = "mend it, or write the file whole again"
+        raise ExamplesError(f"{path}, line {error.line}: {error.reason}; {mend}") from None
     except UnicodeDecodeError:
         raise ExamplesError(f"{path} is not UTF-8; save it as UTF-8") from None
 
@@ -191,7 +197,7 @@ def _parquet(path: Path, column: str | None) -> Rows:
 
 def _column(place: str, names: list[str], wanted: str | None) -> str:
     looked_for = (wanted,) if wanted else _COLUMNS
-    found = next((name for name in looked_for if name in names), None)
+    found = column_called(names, *looked_for)
     if found is None:
         lacking, listed = " or ".join(map(repr, looked_for)), ", ".join(map(repr, names[:10])) or "none"
         raise ExamplesError(f"{place} has no column {lacking}; it has {listed}; name one with --text-column")

@@ -5,20 +5,19 @@ The parsing is done by the standard library and pyarrow; what is here names the 
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from covec.concepts._labels import POSITIVE
+from covec.delimited import DELIMITERS, Row, Unreadable, column_called, delimiter_of, quotes_enclose, rows
 from covec.errors import ExamplesError
 from covec.reading import ordinary_file, unique_keys
 
-DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", *DELIMITERS)
 _LARGEST = 2**30  # bytes of a table, which is read whole: a study of them would take days
 _BATCH = 256  # rows of Parquet at a time: a page of a kilobyte may unpack to any number of long texts
@@ -37,8 +36,7 @@ class Table:
 
     def find(self, *names: str) -> str | None:
         """The first column called one of `names`, exactly or but for case."""
-        folded = {column.strip().casefold(): column for column in reversed(self.columns)}
-        return next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
+        return column_called(self.columns, *names)
 
     def take(self, rows: Sequence[int], name: str) -> Table:
         """The table of `rows` alone."""
@@ -199,63 +197,40 @@ def _size(value: Any) -> int:
 
 def _delimited(path: Path, content: bytes, *, headless: bool, guess: bool) -> Table:
     text = decode(path, content)
-    delimiter = DELIMITERS[path.suffix.lower()]
+    delimiter = delimiter_of(path.suffix.lower(), text.lstrip().partition("\n")[0])
     notes: tuple[str, ...] = ()
-    head = text.lstrip().partition("\n")[0]
-    if delimiter not in head and (other := next((mark for mark in ";\t" if mark in head), None)):
-        delimiter, notes = other, (f"{path}: columns are separated by {other!r}",)
-    rows = _tabbed(path, text) if delimiter == "\t" else _cells(path, text, delimiter)
-    width = len(rows[0][1])
-    for line, cells in rows:
+    if delimiter != DELIMITERS[path.suffix.lower()]:
+        notes = (f"{path}: columns are separated by {delimiter!r}",)
+    table = _cells(path, text, delimiter)
+    width = len(table[0][1])
+    for line, cells in table:
         if len(cells) != width:
             mend = "put texts that hold a separator in quotes, or write the file whole again"
             raise ExamplesError(f"{path}, line {line}: {len(cells)} fields where the first row has {width}; {mend}")
     names = [str(index + 1) for index in range(width)] if headless else None
-    if guess and (label := _plain_label(rows)) is not None:
+    if guess and (label := _plain_label(table)) is not None:
         names = ["label", "text"] if label == 0 else ["text", "label"]
         notes += (f"{path} has no header: column {2 - label} is read as text, column {label + 1} as label",)
     if names is None:
-        names, rows = rows[0][1], rows[1:]
+        names, table = table[0][1], table[1:]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ExamplesError(f"{path} has two columns called {twice!r}; rename one")
-    columns = {name: [cells[index] for _, cells in rows] for index, name in enumerate(names)}
-    return Table(path.stem, str(path), columns, [f"{path}, line {line}" for line, _ in rows], notes)
+    columns = {name: [cells[index] for _, cells in table] for index, name in enumerate(names)}
+    return Table(path.stem, str(path), columns, [f"{path}, line {line}" for line, _ in table], notes)
 
 
-def _tabbed(path: Path, text: str) -> list[tuple[int, list[str]]]:
-    """Rows of a tab-separated file, most of which mean their quotes literally.
+def _cells(path: Path, text: str, delimiter: str) -> list[Row]:
+    def lines() -> io.StringIO:
+        return io.StringIO(text, newline="")
 
-    They count as quoting only where the whole file parses so, into rows of one width and no text with a tab in it.
-    """
     try:
-        quoted = _cells(path, text, "\t")
-    except ExamplesError:
-        quoted = []
-    if len({len(cells) for _, cells in quoted}) == 1 and not any("\t" in cell for _, cells in quoted for cell in cells):
-        return quoted
-    return _cells(path, text, "\t", quoted=False)
-
-
-def _cells(path: Path, text: str, delimiter: str, *, quoted: bool = True) -> list[tuple[int, list[str]]]:
-    """Each row with the number of the line it begins on; blank lines are none."""
-    lines = io.StringIO(text, newline="")
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
-    rows: list[tuple[int, list[str]]] = []
-    begin = 1
-    try:
-        for cells in reader:
-            if cells:
-                rows.append((begin, cells))
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        reason = "a quote is opened and not closed" if "unexpected end" in str(error) else str(error)
+        return list(rows(lines(), delimiter, quoted=quotes_enclose(lines(), delimiter)))
+    except Unreadable as error:
         mend = "double the quotes inside a quoted text, or write the file whole again"
-        raise ExamplesError(f"{path}, line {begin}: {reason}; {mend}") from None
-    return rows
+        raise ExamplesError(f"{path}, line {error.line}: {error.reason}; {mend}") from None
 
 
-def _plain_label(rows: list[tuple[int, list[str]]]) -> int | None:
+def _plain_label(rows: list[Row]) -> int | None:
     """The label's index in two columns without a header: the one column with at most two values."""
     names = {cell.strip().casefold() for cell in rows[0][1]}
     if len(rows[0][1]) != 2 or len(rows) < 3 or names & set(KNOWN_COLUMNS):

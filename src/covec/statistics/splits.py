@@ -132,7 +132,7 @@ def split(
     labels
         True for positives [n].
     fixed
-        The part of each row where the user chose it; overrides everything else.
+        The part of each row where the user chose it; only rows without a unit are left out of it.
     seed
         The salt: the only thing that moves rows.
 
@@ -142,9 +142,9 @@ def split(
         A part has no row of a class: `fixed` gives it none, or fewer than five units carry the class.
     """
     labels = np.asarray(labels, dtype=bool)
-    if fixed is not None:
-        return _fixed(fixed, labels, [ids for ids in (keys, groups, pairs) if ids is not None])
     names = units(keys, groups=groups, pairs=pairs)
+    if fixed is not None:
+        return _fixed(fixed, labels, names, [ids for ids in (keys, groups, pairs) if ids is not None])
     part = np.array([-1 if name is None else int(np.searchsorted(_UPPER_ENDS, _hash(name, seed))) for name in names])
     if _lacking(part, labels):
         fold = deal(names, labels, k=5, seed=seed)
@@ -195,8 +195,13 @@ def deal(
     return np.array([-1 if unit is None else fold_of[unit] for unit in units])
 
 
-def _fixed(fixed: Sequence[str], labels: NDArray[np.bool_], ids: Sequence[Sequence[Hashable | None]]) -> Split:
-    part = np.array([PARTS.index(name) for name in fixed])
+def _fixed(
+    fixed: Sequence[str],
+    labels: NDArray[np.bool_],
+    units: Sequence[str | None],
+    ids: Sequence[Sequence[Hashable | None]],
+) -> Split:
+    part = np.array([-1 if unit is None else PARTS.index(name) for name, unit in zip(fixed, units, strict=True)])
     if lacking := _lacking(part, labels):
         raise ExamplesError(f"the split column has no {lacking} rows; give each of {', '.join(PARTS)} both classes")
     straddling = np.zeros(len(part), dtype=bool)
@@ -204,10 +209,10 @@ def _fixed(fixed: Sequence[str], labels: NDArray[np.bool_], ids: Sequence[Sequen
         parts_of: dict[Hashable, set[int]] = {}
         for name, index in zip(column, part.tolist(), strict=True):
             parts_of.setdefault(name, set()).add(index)
-        straddling |= [name is not None and len(parts_of[name]) > 1 for name in column]
-    count = int(straddling.sum())
+        straddling |= [name is not None and len(parts_of[name] - {-1}) > 1 for name in column]
+    count = int((straddling & (part >= 0)).sum())
     warning = f"rows that share their text, group or pair with another part of the split column: {count}"
-    return _gathered(part, (warning,) if count else ())
+    return _gathered(part, (*left_out(units), *((warning,) if count else ())))
 
 
 def _gathered(part: NDArray[Any], warnings: tuple[str, ...]) -> Split:
