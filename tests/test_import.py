@@ -1,5 +1,6 @@
 """What `import covec` and `covec --help` cost, and what the package offers."""
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -43,6 +44,13 @@ def test_listing_methods_imports_none_of_them():
 def test_every_public_name_is_there(name):
     assert getattr(covec, name) is not None
     assert name in dir(covec)
+
+
+def test_the_names_are_the_same_to_a_type_checker():
+    tree = ast.parse(Path(covec.__file__).read_text(encoding="utf-8"))
+    told = {f"{node.module}:{name.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+            for name in node.names if name.asname}  # fmt: skip
+    assert told == set(covec._PUBLIC.values())
 
 
 def test_an_unknown_name_is_an_attribute_error():

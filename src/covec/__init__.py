@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from covec.concepts.bank import load_bank as load_bank
     from covec.concepts.bank import load_vector as load_vector
     from covec.concepts.examples import Examples as Examples
+    from covec.concepts.examples import read_concepts as read_concepts
+    from covec.concepts.imports import load_gguf as load_gguf
     from covec.concepts.vector import ConceptVector as ConceptVector
     from covec.errors import CovecError as CovecError
     from covec.models.load import load as load
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from covec.models.sites import Site as Site
     from covec.models.text import TextModel as TextModel
     from covec.statistics.figure import Figure as Figure
+    from covec.studies import Studies as Studies
     from covec.studies import Study as Study
     from covec.studies import study as study
     from covec.versions import show_versions as show_versions
@@ -41,14 +44,17 @@ _PUBLIC = {
     "Moments": "covec.activations.moments:Moments",
     "Position": "covec.models.positions:Position",
     "Site": "covec.models.sites:Site",
+    "Studies": "covec.studies:Studies",
     "Study": "covec.studies:Study",
     "TextModel": "covec.models.text:TextModel",
     "doctor": "covec.checks.doctor:doctor",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",
+    "load_gguf": "covec.concepts.imports:load_gguf",
     "load_moments": "covec.activations.tally:load_moments",
     "load_store": "covec.activations.store:load_store",
     "load_vector": "covec.concepts.bank:load_vector",
+    "read_concepts": "covec.concepts.examples:read_concepts",
     "show_versions": "covec.versions:show_versions",
     "study": "covec.studies:study",
 }

@@ -106,3 +106,11 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, monkeypatch, format
     with pytest.raises(FileError, match="No space left"):
         export(direction(), format_, tmp_path / "v")
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_vector_exports_itself(tmp_path):
+    vector = ConceptVector("joy", {"resid.3": part(1, 8, 0)}, model=LLAMA)
+    for name in ("gguf", "npy"):
+        vector.export(tmp_path / f"own.{name}", name)
+        export(vector, name, tmp_path / f"same.{name}")
+        assert (tmp_path / f"own.{name}").read_bytes() == (tmp_path / f"same.{name}").read_bytes()

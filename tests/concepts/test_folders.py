@@ -47,7 +47,9 @@ def test_files_and_folders_in_a_folder_are_a_concept_each(tmp_path: Path) -> Non
     assert list(concepts) == ["quality", "truth"]
     assert concepts["quality"].notes == (f"{tmp_path}: skipped, as no examples: 'README.md'",)
     assert concepts["truth"].positive == ("water is wet",)
-    with pytest.raises(ExamplesError, match=r"has 2 concepts \('quality', 'truth'\); read it with read_concepts"):
+    with pytest.raises(
+        ExamplesError, match=r"has 2 concepts \('quality', 'truth'\); read them with covec.read_concepts"
+    ):
         Examples.read(tmp_path)
 
 

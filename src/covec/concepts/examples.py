@@ -129,6 +129,10 @@ class Examples:
             whole.update(json.dumps(column).encode())
         return whole.hexdigest()
 
+    def describe(self) -> dict[str, Any]:
+        """What a vector found in them keeps of them: name, digest and number of rows."""
+        return {"name": self.name, "digest": self.digest, "n": len(self)}
+
     def digest_of(self, rows: Sequence[int] | NDArray[np.intp]) -> str:
         """SHA-256 of the inputs and labels of `rows`, whatever their order: what a look at them is counted by."""
         each = [_checks.content_of(self.inputs[row]) + (b"+" if self.labels[row] else b"-") for row in rows]
@@ -364,7 +368,7 @@ def _built(table: Table, text: str, label: str, labels: NDArray[np.bool_], name:
 def _only(concepts: dict[str, Examples], source: str, name: str | None) -> Examples:
     if len(concepts) > 1:
         names = ", ".join(map(repr, concepts))
-        raise ExamplesError(f"{source} has {len(concepts)} concepts ({names}); read it with read_concepts")
+        raise ExamplesError(f"{source} has {len(concepts)} concepts ({names}); read them with covec.read_concepts")
     (examples,) = concepts.values()
     return replace(examples, name=name or examples.name)
 

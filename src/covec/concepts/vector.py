@@ -275,6 +275,12 @@ class ConceptVector:
 
         write(path, [self])
 
+    def export(self, path: str | Path, format: str = "gguf") -> None:
+        """Write it for another tool: see `covec.concepts.exports.export`."""
+        from covec.concepts.exports import export
+
+        export(self, format, path)
+
     def identical(self, other: object) -> bool:
         """Whether every field and every bit of every tensor agrees."""
         return isinstance(other, ConceptVector) and all(getattr(self, name) == getattr(other, name) for name in FIELDS)
