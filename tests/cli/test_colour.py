@@ -3,8 +3,7 @@
 import pytest
 
 from covec.cli import _colour
-from covec.detect import Detection
-from covec.detect._detect import TokenScore
+from covec.detect import Detection, TokenScore
 
 FOUND = Detection(
     "So warm.",

@@ -12,7 +12,7 @@ from covec.statistics.permutation import p_test, permuted_labels
 from covec.statistics.splits import split
 from covec.studies import _holdout as holdout
 from covec.studies import _sweep as sweeping
-from covec.studies._plan import Plan, plan
+from covec.studies._settings import Settings, check_settings
 from covec.studies._sweep import Data
 
 RUNS, PERMUTATIONS = 200, 999
@@ -24,24 +24,24 @@ def study(smol):
     """The activations of 160 sentences in 80 pairs at two sites, and a plan with the closed-form finders."""
     examples = example_concept()
     examples = examples.subset(range(0, 2 * len(examples) // 4))
-    rows = {Position.parse(one): smol.capture(examples.inputs, ["resid.4", "resid.8"], one) for one in POSITIONS}
-    asked = plan(
+    activations = {Position.parse(one): smol.capture(examples.inputs, ["resid.4", "resid.8"], one) for one in POSITIONS}
+    settings = check_settings(
         smol, {"sentiment": examples}, sites="resid.4,resid.8", finders="mean-difference,whitened-difference",
         position=POSITIONS, continuations=None, split_seed=0, seed=0, quick=True, nulls=19, exact_permutations=None,
         batch_tokens=512,
     )  # fmt: skip
-    return Data(examples, rows), asked
+    return Data(examples, activations), settings
 
 
-def p_values(smol, data: Data, asked: Plan, seed: int) -> tuple[float, float]:
+def p_values(smol, data: Data, settings: Settings, seed: int) -> tuple[float, float]:
     """`p_test` of the cell chosen on validation and fitted again, and `p_sweep` of its selection."""
     examples = data.examples
     parts = split(examples.keys, examples.labels, groups=examples.groups, pairs=examples.pairs, seed=seed)
-    cells = (asked.sites, asked.positions)
-    swept = sweeping.sweep(data, parts.train, parts.validation, *cells, asked.finders)
+    cells = (settings.sites, settings.positions)
+    swept = sweeping.sweep(data, parts.train, parts.validation, *cells, settings.finders)
     winner = sweeping.best(swept, lambda _: 0.0)
     known = np.concatenate([parts.train, parts.validation])
-    vector = holdout.fitted(smol, data, winner, known, asked)
+    vector = holdout.fitted(smol, data, winner, known, settings)
     scores = vector.score(data.at(winner.site, winner.position, parts.test)).numpy()
     exchange = (data.labels[parts.test], data.groups(parts.test), data.pairs(parts.test))
     on_test = p_test(scores, *exchange, permutations=PERMUTATIONS, seed=seed)
@@ -50,13 +50,13 @@ def p_values(smol, data: Data, asked: Plan, seed: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_shuffled_labels_are_significant_no_more_often_than_the_level_says(smol, study, paired):
-    data, asked = study
+    data, settings = study
     examples = data.examples if paired else replace(data.examples, pairs=None)
     rng = np.random.default_rng(0)
     shuffled = permuted_labels(examples.labels, RUNS // 2, pairs=examples.pairs, rng=rng)
     found = np.array(
         [
-            p_values(smol, replace(data, examples=replace(examples, labels=labels)), asked, seed)
+            p_values(smol, replace(data, examples=replace(examples, labels=labels)), settings, seed)
             for seed, labels in enumerate(shuffled)
         ]
     )

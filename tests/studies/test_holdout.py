@@ -18,7 +18,7 @@ from covec.studies._sweep import Candidate, Data
 
 SITE, LAST = Site("resid", 0), Position("last")
 WINNER = Candidate(SITE, LAST, "mean-difference", np.zeros(1), 1.0, 1.0)
-PLAN = SimpleNamespace(finders={"mean-difference": MeanDifference}, seed=0, split_seed=0)
+SETTINGS = SimpleNamespace(finders={"mean-difference": MeanDifference}, seed=0, split_seed=0)
 MODEL = SimpleNamespace(describe=lambda: {"name": "none", "width": 20})
 
 
@@ -36,8 +36,8 @@ def test_it_is_the_best_on_scores_of_rows_that_were_left_out():
     data, rows = gaussian(0), np.arange(40, 280)
     scores = np.empty(len(rows))
     for known, unseen in folds(data.units(rows), data.labels[rows], k=5, seed=0):
-        scores[unseen] = fitted(MODEL, data, WINNER, rows[known], PLAN).score(data.at(SITE, LAST, rows[unseen]))
-    found = out_of_fold_threshold(MODEL, data, WINNER, rows, PLAN)
+        scores[unseen] = fitted(MODEL, data, WINNER, rows[known], SETTINGS).score(data.at(SITE, LAST, rows[unseen]))
+    found = out_of_fold_threshold(MODEL, data, WINNER, rows, SETTINGS)
     assert found == pytest.approx(best_threshold(scores, data.labels[rows]))
 
 
@@ -45,8 +45,8 @@ def test_it_is_surer_than_that_of_a_quarter_of_the_rows():
     whole, part = [], []
     for seed in range(20):
         data, rows = gaussian(seed), np.arange(240)
-        whole.append(out_of_fold_threshold(MODEL, data, WINNER, rows, PLAN))
-        vector = fitted(MODEL, data, WINNER, rows[:180], PLAN)
+        whole.append(out_of_fold_threshold(MODEL, data, WINNER, rows, SETTINGS))
+        vector = fitted(MODEL, data, WINNER, rows[:180], SETTINGS)
         part.append(best_threshold(vector.score(data.at(SITE, LAST, rows[180:])), data.labels[rows[180:]]))
     assert np.std(whole) < np.std(part)
     assert np.mean(whole) == pytest.approx(0.0, abs=0.15)
@@ -55,4 +55,4 @@ def test_it_is_surer_than_that_of_a_quarter_of_the_rows():
 def test_where_a_class_is_of_one_piece_it_is_the_midpoint():
     groups = tuple("one" if row % 2 == 0 else f"other {row}" for row in range(60))
     data = gaussian(0, rows=60, groups=groups)
-    assert out_of_fold_threshold(MODEL, data, WINNER, np.arange(60), PLAN) == 0.0
+    assert out_of_fold_threshold(MODEL, data, WINNER, np.arange(60), SETTINGS) == 0.0

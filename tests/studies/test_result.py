@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from covec.studies._run import _multiplicity_warnings
+from covec.studies._several import multiplicity_warnings
 from report.fabricated import studies, study
 
 
@@ -19,17 +19,17 @@ def test_p_is_corrected_by_holm():
 
 
 def test_what_does_not_outlive_the_correction_is_warned_of():
-    (warning,) = _multiplicity_warnings(with_p(0.0001, 0.006, 0.008))
+    (warning,) = multiplicity_warnings(with_p(0.0001, 0.006, 0.008))
     assert "for 3 concepts" in warning
     assert "b (p 0.012), c (p 0.012)" in warning
     assert "a (" not in warning
-    assert _multiplicity_warnings(with_p(0.0001, 0.0002, 0.0003)) == ()
+    assert multiplicity_warnings(with_p(0.0001, 0.0002, 0.0003)) == ()
 
 
 def test_what_was_not_found_anyway_is_not_warned_of():
     made = with_p(0.0001, 0.4)
     lost = dataclasses.replace(made["b"], verdict="not-found")
-    assert _multiplicity_warnings(dataclasses.replace(made, studies={**made.studies, "b": lost})) == ()
+    assert multiplicity_warnings(dataclasses.replace(made, studies={**made.studies, "b": lost})) == ()
 
 
 def test_the_warnings_are_printed():

@@ -46,7 +46,7 @@ def test_a_study_of_enough_rows_reports_everything(full):
     assert set(summary["baselines"]["bag_of_words"]) == {"accuracy", "auroc"}
     assert {"add", "ablate", "kl", "verdict"} <= set(summary["used"])
     assert summary["used"]["verdict"] in ("used", "steers-only", "not-shown")
-    assert len(summary["sweep"]) == 4 * 2 * 6
+    assert len(summary["sweep"]) == 4 * 2 * len(full.settings["finders"])
     assert 0 < full.p_test <= 1
     assert 0 < full.p_sweep <= 1
     assert summary["selected"]["position"] in ("last/none", "content/mean")

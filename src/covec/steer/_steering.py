@@ -31,7 +31,7 @@ class Steering:
         raise NotImplementedError
 
     def edits(self, strength: float = 1.0) -> tuple[Edit, ...]:
-        """The edits of one strength: 1.0 is the method's natural dose, a negative one steers away, 0 gives none.
+        """The edits of one strength: 1.0 is the method's natural amount, a negative one steers away, 0 gives none.
 
         Raises
         ------
@@ -48,8 +48,4 @@ class Steering:
 
 def provenance(model: TextModel, examples: Examples, entry: Any) -> dict[str, Any]:
     """The fields of a concept vector that say where it came from."""
-    return {
-        "method": entry.name,
-        "model": model.describe(),
-        "data": {"name": examples.name, "digest": examples.digest, "n": len(examples)},
-    }
+    return {"method": entry.name, "model": model.describe(), "data": examples.describe()}

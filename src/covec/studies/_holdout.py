@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
 from covec.concepts.vector import ConceptVector
 from covec.measure._baselines import Baseline, bag_of_words, cue_probe
@@ -17,14 +16,13 @@ from covec.progress import Progress
 from covec.statistics.auroc import best_threshold
 from covec.statistics.figure import Figure
 from covec.statistics.permutation import permuted_labels
-from covec.statistics.splits import Split, folds, independent_groups
+from covec.statistics.splits import folds, independent_groups, split
 from covec.studies import _judge as judge
 from covec.studies import _sweep as sweeping
-from covec.studies._plan import Plan
-from covec.studies._sweep import Candidate, Data
+from covec.studies._settings import Settings
+from covec.studies._sweep import Candidate, Data, Rows
 from covec.studies.result import Cell
 
-Rows = Int[np.ndarray, "n"]
 FOLDS = 5  # for the threshold
 
 
@@ -34,14 +32,15 @@ class Found:
 
     winner: Candidate
     cells: tuple[Cell, ...]
-    p_sweep: float | None
-    null_95: float | None
+    p_sweep: float
     vector: ConceptVector  # fitted on train and validation
     calibrating: ConceptVector  # fitted on train alone, so that validation rows are unseen
     train: Rows
     validation: Rows
     test: judge.Test
     test_rows: Rows
+    sizes: dict[str, int]  # rows of each part
+    notes: tuple[str, ...]  # what a reader of the figures has to know
     stability: Figure
     randoms: np.ndarray
     shuffles: np.ndarray
@@ -50,53 +49,58 @@ class Found:
     nulls: NullVectors
 
 
-def holdout(
-    model: TextModel, data: Data, split: Split, plan: Plan, progress: Progress, *, with_null: bool = True
-) -> Found:
-    """Select on `split.validation`, refit on train and validation, and score `split.test`."""
-    train, validation, test = split.train, split.validation, split.test
+def holdout(model: TextModel, data: Data, settings: Settings, progress: Progress) -> Found:
+    """Select on validation rows, refit on train and validation together, and score the test rows."""
+    examples = data.examples
+    parts = split(
+        examples.keys, data.labels, groups=examples.groups, pairs=examples.pairs, fixed=examples.splits,
+        seed=settings.split_seed,
+    )  # fmt: skip
+    train, validation, test = parts.train, parts.validation, parts.test
     known = np.concatenate([train, validation])
-    candidates = sweeping.sweep(data, train, validation, plan.sites, plan.positions, plan.finders, progress=progress)
-    winner = sweeping.best(candidates, lambda one: _stability(data, one, train, plan, with_null=False).value)
-    swept = sweeping.null(data, train, validation, plan.sites, plan.positions, plan.seed) if with_null else None
-    vector = fitted(model, data, winner, known, plan)
+    cells = (settings.sites, settings.positions)
+    candidates = sweeping.sweep(data, train, validation, *cells, settings.finders, progress=progress)
+    winner = sweeping.best(candidates, lambda one: _stability(data, one, train, settings, with_null=False).value)
+    swept = sweeping.null(data, train, validation, *cells, settings.seed)
+    vector = fitted(model, data, winner, known, settings)
     at = (winner.site, winner.position)
     unseen = data.at(*at, test)
-    threshold = out_of_fold_threshold(model, data, winner, known, plan)
+    threshold = out_of_fold_threshold(model, data, winner, known, settings)
     judged = judge.Test(vector.score(unseen).numpy(), data.labels[test], threshold, data.groups(test), data.pairs(test))
     rows, labels = data.at(*at, known), data.labels[known]
     shuffles = judge.shuffled_directions(
-        rows, labels, unseen, judged.labels, data.groups(known), data.pairs(known), plan.seed
+        rows, labels, unseen, judged.labels, data.groups(known), data.pairs(known), settings.seed
     )
     return Found(
         winner=winner,
         cells=sweeping.cells(candidates, data.labels[validation], swept),
-        p_sweep=None if swept is None else swept.p_sweep,
-        null_95=None if swept is None else swept.null_95,
+        p_sweep=swept.p_sweep,
         vector=vector,
-        calibrating=fitted(model, data, winner, train, plan),
+        calibrating=fitted(model, data, winner, train, settings),
         train=train,
         validation=validation,
         test=judged,
         test_rows=test,
-        stability=_stability(data, winner, known, plan),
-        randoms=judge.random_directions(rows, labels, unseen, judged.labels, plan.seed),
+        sizes={"train": len(train), "validation": len(validation), "test": len(test)},
+        notes=parts.warnings,
+        stability=_stability(data, winner, known, settings),
+        randoms=judge.random_directions(rows, labels, unseen, judged.labels, settings.seed),
         shuffles=shuffles,
-        words=bag_of_words(data.examples, split, seed=plan.seed),
-        cues=cue_probe(data.examples, split, seed=plan.seed),
-        nulls=null_vectors(data, winner, known, vector, plan),
+        words=bag_of_words(examples, parts, seed=settings.seed),
+        cues=cue_probe(examples, parts, seed=settings.seed),
+        nulls=null_vectors(data, winner, known, vector, settings),
     )
 
 
-def fitted(model: TextModel, data: Data, winner: Candidate, rows: Rows, plan: Plan) -> ConceptVector:
+def fitted(model: TextModel, data: Data, winner: Candidate, rows: Rows, settings: Settings) -> ConceptVector:
     """The winner's finder, fitted on `rows`, as a concept vector."""
     activations = data.at(winner.site, winner.position, rows)
-    finder = plan.finders[winner.finder]()
+    finder = settings.finders[winner.finder]()
     finder.fit(activations, data.labels[rows], groups=data.units(rows), pairs=data.pairs(rows))
-    return vector_of(model, data, finder, winner, plan)
+    return vector_of(model, data, finder, winner, settings)
 
 
-def out_of_fold_threshold(model: TextModel, data: Data, winner: Candidate, rows: Rows, plan: Plan) -> float:
+def out_of_fold_threshold(model: TextModel, data: Data, winner: Candidate, rows: Rows, settings: Settings) -> float:
     """The threshold of highest accuracy on `rows`, each scored by the winner's finder fitted without its fold.
 
     Train and validation rows together are four times as many as validation rows alone, and the threshold so much surer.
@@ -106,17 +110,16 @@ def out_of_fold_threshold(model: TextModel, data: Data, winner: Candidate, rows:
     if count < 2:  # by a split column of the user's own
         return 0.0
     scores = np.empty(len(rows))
-    for known, unseen in folds(units, labels, k=count, seed=plan.split_seed):
-        vector = fitted(model, data, winner, rows[known], plan)
+    for known, unseen in folds(units, labels, k=count, seed=settings.split_seed):
+        vector = fitted(model, data, winner, rows[known], settings)
         scores[unseen] = vector.score(data.at(winner.site, winner.position, rows[unseen])).numpy()
     return best_threshold(scores, labels)
 
 
-def vector_of(model: TextModel, data: Data, finder: Any, winner: Candidate, plan: Plan) -> ConceptVector:
+def vector_of(model: TextModel, data: Data, finder: Any, winner: Candidate, settings: Settings) -> ConceptVector:
     """A concept vector of what `finder` learned, with where it came from."""
-    examples = data.examples
     return ConceptVector.from_direction(
-        examples.name,
+        data.examples.name,
         winner.site,
         finder.direction_,
         finder.mean_positive_,
@@ -124,27 +127,27 @@ def vector_of(model: TextModel, data: Data, finder: Any, winner: Candidate, plan
         read_position=winner.position,
         method=winner.finder,
         model=model.describe(),
-        data={"name": examples.name, "digest": examples.digest, "n": len(examples)},
-        seed=plan.seed,
+        data=data.examples.describe(),
+        seed=settings.seed,
     )
 
 
-def null_vectors(data: Data, winner: Candidate, rows: Rows, vector: ConceptVector, plan: Plan) -> NullVectors:
+def null_vectors(data: Data, winner: Candidate, rows: Rows, vector: ConceptVector, settings: Settings) -> NullVectors:
     """Differences of class means under shuffled labels at the winner's cell, with the norm of its `write`."""
     labels = data.labels[rows]
-    rng = np.random.default_rng(plan.seed)
-    shuffled = permuted_labels(labels, plan.nulls, groups=data.groups(rows), pairs=data.pairs(rows), rng=rng)
+    rng = np.random.default_rng(settings.seed)
+    shuffled = permuted_labels(labels, settings.nulls, groups=data.groups(rows), pairs=data.pairs(rows), rng=rng)
     activations = data.at(winner.site, winner.position, rows)
     return NullVectors.of_labels(activations, shuffled, labels, float(vector.write.norm()))
 
 
-def _stability(data: Data, one: Candidate, rows: Rows, plan: Plan, *, with_null: bool = True) -> Figure:
+def _stability(data: Data, one: Candidate, rows: Rows, settings: Settings, *, with_null: bool = True) -> Figure:
     return stability(
-        plan.finders[one.finder],
+        settings.finders[one.finder],
         data.at(one.site, one.position, rows),
         data.labels[rows],
         units=data.units(rows),
         pairs=data.pairs(rows),
         with_null=with_null,
-        seed=plan.seed,
+        seed=settings.seed,
     )

@@ -11,12 +11,12 @@ import torch
 from covec.activations.split import Split
 from covec.concepts.packaged import neutral_prompts
 from covec.concepts.vector import ConceptVector
-from covec.detect._detect import Detections, detect
+from covec.detect import Detections, detect
+from covec.measure.used import STRENGTHS
 from covec.models.text import TextModel
 from covec.models.tokens import Input
 from covec.studies.result import Illustrations
 
-STRENGTHS = (-2.0, -1.0, 0.0, 1.0, 2.0)
 PROMPTS, NEW_TOKENS, TEXTS, TOKENS = 3, 30, 3, 12
 LONGEST = 400  # characters of a text that is drawn token by token
 
@@ -30,8 +30,7 @@ def illustrate(
     *,
     write: bool = True,
 ) -> Illustrations:
-    """Illustrations from held-out `inputs`; with `write` also what the model writes at five
-    strengths, if it writes at all.
+    """Illustrations from held-out `inputs`; with `write` also what the model writes at five strengths, if it can.
 
     `precise` is the model in float32, in whose logits small changes show.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,8 +115,3 @@ def verdict(
         warning = f"the vector does not beat a bag of words on the raw text (difference of AUROC {beyond_words})"
         return "found-and-used", () if surpasses else (warning,)
     return ("found" if surpasses else "text-only"), ()
-
-
-def wrong_concepts(scores: Mapping[str, np.ndarray], labels: np.ndarray, seed: int) -> dict[str, Figure]:
-    """What the vectors of other concepts score on these test rows."""
-    return {name: auroc_figure(row, labels, null=0.5, seed=seed) for name, row in scores.items()}

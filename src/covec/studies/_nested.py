@@ -10,82 +10,82 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from covec.concepts.vector import ConceptVector
 from covec.measure._baselines import Baseline, bag_of_words, cue_probe
 from covec.measure.stability import stability
 from covec.models.text import TextModel
-from covec.progress import Progress, silent
+from covec.progress import Progress
 from covec.statistics.auroc import accuracy, auroc, best_threshold
 from covec.statistics.intervals import accuracy_figure, auroc_figure
 from covec.statistics.splits import Split, deal
 from covec.studies import _judge as judge
 from covec.studies import _sweep as sweeping
 from covec.studies._holdout import Found, fitted, null_vectors
-from covec.studies._plan import Plan
-from covec.studies._sweep import Candidate, Data
+from covec.studies._settings import Settings
+from covec.studies._sweep import Candidate, Data, Rows
 
-Rows = Int[np.ndarray, "n"]
 FOLDS = 5
 
 
-def nested(model: TextModel, data: Data, plan: Plan, progress: Progress) -> Found:
+def nested(model: TextModel, data: Data, settings: Settings, progress: Progress) -> Found:
     """Cross-validate selection and fit; the vector, its cell and its calibration come from all rows."""
-    fold = deal(data.examples.units, data.labels, k=FOLDS, seed=plan.split_seed)
+    fold = deal(data.examples.units, data.labels, k=FOLDS, seed=settings.split_seed)
     kept = np.flatnonzero(fold >= 0)
     tests = [np.flatnonzero(fold == index) for index in range(FOLDS)]
     with progress("cross-validating", FOLDS + 1) as bar:
         outer = []
         for index in range(FOLDS):
             inner = [tests[other] for other in range(FOLDS) if other != index]
-            outer.append(_select(data, inner, plan))
+            outer.append(_select(data, inner, settings))
             bar.advance()
-        whole = _select(data, tests, plan)
+        whole = _select(data, tests, settings)
         bar.advance()
-    scores, labels, right = _out_of_fold(model, data, fold, outer, plan)
+    scores, labels, right = _out_of_fold(model, data, fold, outer, settings)
     order = np.concatenate(tests)
     winner, candidates = whole
-    swept = sweeping.null(data, np.setdiff1d(kept, tests[0]), tests[0], plan.sites, plan.positions, plan.seed)
-    vector = fitted(model, data, winner, kept, plan)
+    train, validation = np.setdiff1d(kept, tests[0]), tests[0]
+    swept = sweeping.null(data, train, validation, settings.sites, settings.positions, settings.seed)
+    vector = fitted(model, data, winner, kept, settings)
     test = judge.Test(
         scores, labels, 0.0, data.groups(order), data.pairs(order), [int(fold[row]) for row in order], right=right
     )
-    randoms, shuffles = _nulls(data, winner, tests, plan)
+    randoms, shuffles = _nulls(data, winner, tests, settings)
     return Found(
         winner=winner,
         cells=sweeping.cells(candidates, data.labels[order], None),  # the null is of the first fold alone
         p_sweep=swept.p_sweep,
-        null_95=swept.null_95,
         vector=vector,
-        calibrating=_first_fold(model, data, winner, fold, plan),
-        train=np.setdiff1d(kept, tests[0]),
-        validation=tests[0],
+        calibrating=fitted(model, data, winner, train, settings),
+        train=train,
+        validation=validation,
         test=test,
         test_rows=order,
+        sizes={"train": len(order), "validation": 0, "test": len(order)},
+        notes=("test figures are pooled over five folds, p_test is approximate",),
         stability=stability(
-            plan.finders[winner.finder],
+            settings.finders[winner.finder],
             data.at(winner.site, winner.position, kept),
             data.labels[kept],
             units=data.units(kept),
             pairs=data.pairs(kept),
-            seed=plan.seed,
+            seed=settings.seed,
         ),
         randoms=randoms,
         shuffles=shuffles,
-        words=_pooled(bag_of_words, data, tests, plan),
-        cues=_pooled(cue_probe, data, tests, plan),
-        nulls=null_vectors(data, winner, kept, vector, plan),
+        words=_pooled(bag_of_words, data, tests, settings),
+        cues=_pooled(cue_probe, data, tests, settings),
+        nulls=null_vectors(data, winner, kept, vector, settings),
     )
 
 
-def _select(data: Data, parts: list[Rows], plan: Plan) -> tuple[Candidate, list[Candidate]]:
+def _select(data: Data, parts: list[Rows], settings: Settings) -> tuple[Candidate, list[Candidate]]:
     """The best cell by cross-validation over `parts`, and all cells with their pooled out-of-part scores."""
     pooled: dict[tuple[object, ...], list[Candidate]] = {}
     for index, part in enumerate(parts):
         rest = np.concatenate([other for place, other in enumerate(parts) if place != index])
-        for one in sweeping.sweep(data, rest, part, plan.sites, plan.positions, plan.finders, progress=silent):
-            pooled.setdefault((one.site, one.position, one.finder), []).append(one)
+        for one in sweeping.sweep(data, rest, part, settings.sites, settings.positions, settings.finders):
+            pooled.setdefault(one.cell, []).append(one)
     labels = data.labels[np.concatenate(parts)]
     found = []
     for ones in pooled.values():
@@ -96,13 +96,13 @@ def _select(data: Data, parts: list[Rows], plan: Plan) -> tuple[Candidate, list[
 
 
 def _out_of_fold(
-    model: TextModel, data: Data, fold: np.ndarray, outer: list[tuple[Candidate, list[Candidate]]], plan: Plan
+    model: TextModel, data: Data, fold: np.ndarray, outer: list[tuple[Candidate, list[Candidate]]], settings: Settings
 ) -> tuple[Float[np.ndarray, "n"], np.ndarray, np.ndarray]:
     """Standardised scores of every row by the winner chosen without it, its label, and whether it was called right."""
     scores, labels, right = [], [], []
     for index, (winner, _) in enumerate(outer):
         train, test = np.flatnonzero((fold >= 0) & (fold != index)), np.flatnonzero(fold == index)
-        vector = fitted(model, data, winner, train, plan)
+        vector = fitted(model, data, winner, train, settings)
         at = (winner.site, winner.position)
         known, found = vector.score(data.at(*at, train)).numpy(), vector.score(data.at(*at, test)).numpy()
         inner = np.concatenate([np.flatnonzero(fold == other) for other in range(FOLDS) if other != index])
@@ -113,33 +113,28 @@ def _out_of_fold(
     return np.concatenate(scores), np.concatenate(labels), np.concatenate(right)
 
 
-def _first_fold(model: TextModel, data: Data, winner: Candidate, fold: np.ndarray, plan: Plan) -> ConceptVector:
-    """The winner fitted without the first fold, on which detection is then calibrated."""
-    return fitted(model, data, winner, np.flatnonzero(fold > 0), plan)
-
-
-def _nulls(data: Data, winner: Candidate, tests: list[Rows], plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def _nulls(data: Data, winner: Candidate, tests: list[Rows], settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     """AUROCs of random and of shuffled-label directions, averaged over the folds."""
     randoms, shuffles = [], []
     for index, test in enumerate(tests):
         train = np.concatenate([other for place, other in enumerate(tests) if place != index])
         rows, unseen = (data.at(winner.site, winner.position, part) for part in (train, test))
         labels, truth = data.labels[train], data.labels[test]
-        randoms.append(judge.random_directions(rows, labels, unseen, truth, plan.seed))
+        randoms.append(judge.random_directions(rows, labels, unseen, truth, settings.seed))
         shuffles.append(
-            judge.shuffled_directions(rows, labels, unseen, truth, data.groups(train), data.pairs(train), plan.seed)
+            judge.shuffled_directions(rows, labels, unseen, truth, data.groups(train), data.pairs(train), settings.seed)
         )
     return np.mean(randoms, 0), np.mean(shuffles, 0)
 
 
-def _pooled(baseline: Callable[..., Baseline], data: Data, tests: list[Rows], plan: Plan) -> Baseline:
+def _pooled(baseline: Callable[..., Baseline], data: Data, tests: list[Rows], settings: Settings) -> Baseline:
     """A text baseline cross-validated over the same folds, its ridge chosen on the next one."""
     scores, right, strongest = [], [], []
     for index, test in enumerate(tests):
         validation = tests[(index + 1) % FOLDS]
         rest = [other for place, other in enumerate(tests) if place not in (index, (index + 1) % FOLDS)]
         split = Split(np.concatenate(rest), validation, test)
-        found = baseline(data.examples, split, seed=plan.seed)
+        found = baseline(data.examples, split, seed=settings.seed)
         scores.append(found.standard)
         right.append((found.scores > 0) == data.labels[test])
         strongest.append(found.strongest)
@@ -150,7 +145,7 @@ def _pooled(baseline: Callable[..., Baseline], data: Data, tests: list[Rows], pl
     return Baseline(
         pooled,
         pooled,
-        auroc_figure(pooled, labels, groups, 0.5, seed=plan.seed),
-        accuracy_figure(called.astype(float), labels, 0.5, groups, chance, seed=plan.seed),
+        auroc_figure(pooled, labels, groups, 0.5, seed=settings.seed),
+        accuracy_figure(called.astype(float), labels, 0.5, groups, chance, seed=settings.seed),
         max(sorted(strongest), key=strongest.count),
     )

@@ -33,7 +33,7 @@ class Data:
     """One concept's activations with its labels; every row index below points into these."""
 
     examples: Examples
-    rows: Mapping[Position, Activations]
+    activations: Mapping[Position, Activations]
 
     @property
     def labels(self) -> Bool[np.ndarray, "n"]:
@@ -42,7 +42,12 @@ class Data:
 
     def at(self, site: Site, position: Position, rows: Rows) -> Float[Tensor, "n d"]:
         """The activations of `rows` in one cell."""
-        return self.rows[position].rows[site][torch.from_numpy(rows)]
+        return self.activations[position][site][torch.from_numpy(rows)]
+
+    def difference_of_means(self, site: Site, position: Position) -> Float[Tensor, "d"]:
+        """The mean of all positives minus that of all negatives, in one cell."""
+        activations, truth = self.activations[position][site], torch.from_numpy(self.labels)
+        return activations[truth].mean(0) - activations[~truth].mean(0)
 
     def units(self, rows: Rows) -> list[Any]:
         """What must not straddle a split, by row."""
@@ -70,9 +75,9 @@ class Candidate:
     accuracy: float
 
     @property
-    def key(self) -> tuple[tuple[Site, Position], str]:
-        """What the sweep's null knows the cell by."""
-        return (self.site, self.position), self.finder
+    def cell(self) -> tuple[Site, Position, str]:
+        """Its place in the sweep."""
+        return self.site, self.position, self.finder
 
 
 def sweep(
@@ -91,7 +96,7 @@ def sweep(
     found = []
     with progress("fitting", len(positions) * len(sites)) as bar:
         for position in positions:
-            for same in _alike(data.rows[position], sites):
+            for same in _alike(data.activations[position], sites):
                 stacked = torch.stack([data.at(site, position, train) for site in same])
                 unseen = torch.stack([data.at(site, position, validation) for site in same])
                 made = {name: finder() for name, finder in finders.items()}
@@ -141,7 +146,7 @@ def cells(candidates: Sequence[Candidate], labels: Bool[np.ndarray, "m"], test: 
             one.finder,
             auroc_figure(one.scores, labels, null=None if test is None else test.null_95),
             one.accuracy,
-            None if test is None else test.cells.get(one.key),
+            None if test is None else test.cells.get(((one.site, one.position), one.finder)),
         )
         for one in ranked
     )
@@ -151,6 +156,6 @@ def _alike(activations: Activations, sites: Sequence[Site]) -> Iterator[list[Sit
     """Sites of equal width, a few at a time: enough to share their folds, few enough to keep copies small."""
     widths: dict[int, list[Site]] = {}
     for site in sites:
-        widths.setdefault(activations.rows[site].shape[1], []).append(site)
+        widths.setdefault(activations[site].shape[1], []).append(site)
     for same in widths.values():
         yield from (same[start : start + _TOGETHER] for start in range(0, len(same), _TOGETHER))

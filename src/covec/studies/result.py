@@ -211,8 +211,8 @@ class Studies(Mapping[str, Study]):
 
 
 def _write(result: Study | Studies, studies: list[Study], folder: Path) -> None:
-    import pyarrow as arrow
-    from pyarrow import parquet
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     table = [
         {"concept": study.concept, **cell.to_json(), **{key: cell.to_json()["auroc"][key] for key in ("low", "high")}}
@@ -222,7 +222,7 @@ def _write(result: Study | Studies, studies: list[Study], folder: Path) -> None:
     flat = [{**row, "auroc": row["auroc"]["value"], "null": row["auroc"]["null"]} for row in table]
     document = json.dumps(result.summary(), ensure_ascii=False, indent=1, allow_nan=False)
     with whole_folder(folder) as draft:
-        parquet.write_table(arrow.Table.from_pylist(flat), draft / "sweep.parquet")
+        pq.write_table(pa.Table.from_pylist(flat), draft / "sweep.parquet")
         Bank([study.best for study in studies]).save(draft / "vectors.safetensors")
         result.report(draft / "report.html")
         (draft / "summary.json").write_text(document + "\n", encoding="utf-8")

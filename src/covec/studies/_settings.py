@@ -19,8 +19,8 @@ Names = str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A study's options, resolved."""
+class Settings:
+    """A study's options, checked and resolved."""
 
     sites: tuple[Site, ...]
     positions: tuple[Position, ...]
@@ -34,7 +34,7 @@ class Plan:
     batch_tokens: int
     notes: tuple[str, ...] = ()
 
-    def settings(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The options as plain values, for the report and the summary."""
         return {
             "sites": [str(site) for site in self.sites],
@@ -48,7 +48,7 @@ class Plan:
         }
 
 
-def plan(
+def check_settings(
     model: TextModel,
     concepts: Mapping[str, Examples],
     *,
@@ -62,7 +62,7 @@ def plan(
     nulls: int,
     exact_permutations: int | None,
     batch_tokens: int,
-) -> Plan:
+) -> Settings:
     """Resolve and check the options of a study.
 
     Raises
@@ -93,7 +93,7 @@ def plan(
             raise CovecError(f"a study reads one row an input: pool the position, such as {one.select}/mean")
     found, notes = _finders(finders, concepts, quick)
     written = _continuations(continuations, notes)
-    return Plan(
+    return Settings(
         sites=chosen,
         positions=positions,
         finders=found,

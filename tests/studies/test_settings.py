@@ -1,11 +1,11 @@
-"""What a study is asked is checked before any work."""
+"""What a study is settings is checked before any work."""
 
 import pytest
 
 from covec.concepts.examples import Examples
 from covec.errors import CovecError
 from covec.models.text import TextModel
-from covec.studies._plan import plan
+from covec.studies._settings import check_settings
 from tiny import tiny_model
 
 
@@ -26,22 +26,22 @@ def ask(model, concepts, **options):
         "sites": "resid.*", "finders": None, "position": "last,mean", "continuations": None, "split_seed": 0, "seed": 0,
         "quick": False, "nulls": 19, "exact_permutations": None, "batch_tokens": 512,
     }  # fmt: skip
-    return plan(model, concepts, **{**usual, **options})
+    return check_settings(model, concepts, **{**usual, **options})
 
 
 def test_by_default_all_residual_sites_last_and_mean_and_every_finder_that_can_run(model, concepts):
-    asked = ask(model, concepts)
-    assert [str(site) for site in asked.sites] == [f"resid.{block}" for block in range(model.blocks)]
-    assert [str(position) for position in asked.positions] == ["last/none", "content/mean"]
-    assert "pca-pairs" not in asked.finders
-    assert asked.notes == ("skipped pca-pairs: needs pairs",)
-    assert {"mean-difference", "ridge", "logistic", "raptor", "svm", "whitened-difference"} <= set(asked.finders)
+    settings = ask(model, concepts)
+    assert [str(site) for site in settings.sites] == [f"resid.{block}" for block in range(model.blocks)]
+    assert [str(position) for position in settings.positions] == ["last/none", "content/mean"]
+    assert "pca-pairs" not in settings.finders
+    assert "skipped pca-pairs: needs pairs" in settings.notes
+    assert {"mean-difference", "ridge", "logistic", "raptor", "svm", "whitened-difference"} <= set(settings.finders)
 
 
 def test_quick_takes_every_third_block_and_closed_forms(model, concepts):
-    asked = ask(model, concepts, quick=True)
-    assert [site.block for site in asked.sites] == [0, 3]
-    assert set(asked.finders) == {"mean-difference", "ridge", "whitened-difference"}
+    settings = ask(model, concepts, quick=True)
+    assert [site.block for site in settings.sites] == [0, 3]
+    assert set(settings.finders) == {"mean-difference", "ridge", "whitened-difference"}
     assert "raptor" in ask(model, concepts, quick=True, finders="raptor").finders
 
 
@@ -90,13 +90,13 @@ def test_bad_continuations_are_one_line_that_names_their_file(model, concepts, t
 
 def test_continuations_are_read_by_their_labels_and_a_guess_is_told(model, concepts, tmp_path):
     (tmp_path / "said.csv").write_text("said,label\ngood,positive\nbad,negative\nawful,negative\n")
-    asked = ask(model, concepts, continuations=tmp_path / "said.csv")
-    assert [(one.text, one.positive) for one in asked.continuations] == [
+    settings = ask(model, concepts, continuations=tmp_path / "said.csv")
+    assert [(one.text, one.positive) for one in settings.continuations] == [
         ("good", True),
         ("bad", False),
         ("awful", False),
     ]
-    assert any("said.csv" in note for note in asked.notes)
+    assert any("said.csv" in note for note in settings.notes)
     with pytest.raises(CovecError, match="quick"):
         ask(model, concepts, continuations=tmp_path / "said.csv", quick=True)
 
