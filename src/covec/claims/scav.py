@@ -11,7 +11,7 @@ is that of the held-out sentences themselves under the same edit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,8 +26,8 @@ from covec.concepts.examples import Examples
 from covec.concepts.packaged import example_concept
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Add, Edit
-from covec.measure._readout import Continuation, Readout, edited, selected
-from covec.models.batching import TOKEN_BUDGET, pack, pad
+from covec.measure._encoded import encoded
+from covec.measure._readout import Continuation, Readout
 from covec.models.load import load
 from covec.models.positions import Position
 from covec.models.text import TextModel
@@ -159,7 +159,7 @@ def _downstream(model: TextModel, best: ConceptVector, held_out: Examples, setti
     )
 
 
-def _matching(margin, wanted: float, norm: float, steps: int) -> float:  # type: ignore[no-untyped-def]
+def _matching(margin: Callable[[float], float], wanted: float, norm: float, steps: int) -> float:
     """The size of a fixed shift whose mean margin is `wanted`, by bisection."""
     low, high = 0.0, 2 * norm
     for _ in range(steps):
@@ -173,11 +173,7 @@ class _Perplexity:
 
     def __init__(self, model: TextModel, vector: ConceptVector, texts: Examples) -> None:
         self._split = Split(model, vector.site)
-        tokens = model.tokenize(texts.inputs)
-        self._batches = []
-        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):
-            batch = pad(tokens, rows, pad_id=model.pad_id, masked=False, device=model.device)
-            self._batches.append((batch, self._split.encode(batch), selected(batch, CONTENT)))
+        self._batches = encoded(self._split, model.tokenize(texts.inputs), CONTENT)
         self._plain = self._values(None)
 
     def increase(self, edit: Edit) -> np.ndarray:
@@ -187,19 +183,18 @@ class _Perplexity:
     def norm(self, edit: Edit) -> float:
         """Mean norm of what the edit changes, over the tokens it may touch."""
         changes = []
-        for _, hidden, keep in self._batches:
-            assert hidden is not None
-            changes.append((edited(edit, hidden, keep) - hidden)[keep].norm(dim=1))
+        for one in self._batches:
+            assert one.hidden is not None
+            changes.append((one.edited(edit, one.hidden) - one.hidden)[one.chosen].norm(dim=1))
         return float(torch.cat(changes).mean())
 
     def _values(self, edit: Edit | None) -> np.ndarray:
         found = []
         with torch.no_grad():
-            for batch, hidden, keep in self._batches:
-                visit = None if edit is None else (lambda h, keep=keep: edited(edit, h, keep))
-                last = self._split.decode(batch, hidden, visit)
-                for row, layout in enumerate(batch.layouts):
+            for one in self._batches:
+                last = one.decode(edit)
+                for row, layout in enumerate(one.batch.layouts):
                     logits = self._split.logits(last[row, : layout.length - 1]).float()
-                    ids = batch.ids[row, 1 : layout.length]
+                    ids = one.batch.ids[row, 1 : layout.length]
                     found.append(float(torch.nn.functional.cross_entropy(logits, ids)))
         return np.array(found)

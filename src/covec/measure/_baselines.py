@@ -26,7 +26,7 @@ from covec.statistics.figure import Figure
 from covec.statistics.intervals import accuracy_figure, auroc_figure
 from covec.statistics.splits import Split
 
-STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # inverse ridge of the logistic regression
+INVERSE_RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)  # of the logistic regression: C of scikit-learn
 
 # Columns of `_cues`, by the name a warning gives them.
 CUES = {
@@ -71,10 +71,10 @@ def bag_of_words(examples: Examples, split: Split, *, seed: int = 0) -> Baseline
     """
     texts = np.array(examples.texts, dtype=object)
 
-    def make(strength: float) -> Pipeline:
+    def make(inverse_ridge: float) -> Pipeline:
         # Marks of punctuation are words too, so that no text is empty.
         words = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
-        return make_pipeline(words, LogisticRegression(C=strength, max_iter=1000))
+        return make_pipeline(words, LogisticRegression(C=inverse_ridge, max_iter=1000))
 
     fit = _fitted(make, texts, examples.labels, split)
     return Baseline(fit.scores, fit.standard, *_figures(fit.scores, examples, split, seed))
@@ -88,7 +88,7 @@ def cue_probe(examples: Examples, split: Split, *, seed: int = 0) -> Baseline:
     table = np.array([_cues(text) for text in examples.texts], dtype=object)
 
     def fitted(columns: Sequence[int]) -> _Fit:
-        return _fitted(lambda strength: _cue_model(columns, strength), table, examples.labels, split)
+        return _fitted(lambda inverse_ridge: _cue_model(columns, inverse_ridge), table, examples.labels, split)
 
     fit = fitted(range(table.shape[1]))
     strongest = max(CUES, key=lambda cue: fitted(CUES[cue]).validation)
@@ -133,10 +133,12 @@ class _Fit:
 def _fitted(make: Callable[[float], Pipeline], inputs: Any, labels: np.ndarray[Any, Any], split: Split) -> _Fit:
     """What the ridge that is best on validation gives once train and validation are fitted together."""
     found = {}
-    for strength in STRENGTHS:
-        model = make(strength).fit(inputs[split.train], labels[split.train])
-        found[strength] = roc_auc_score(labels[split.validation], model.decision_function(inputs[split.validation]))
-    best = max(found, key=lambda strength: (found[strength], -strength))
+    for inverse_ridge in INVERSE_RIDGES:
+        model = make(inverse_ridge).fit(inputs[split.train], labels[split.train])
+        found[inverse_ridge] = roc_auc_score(
+            labels[split.validation], model.decision_function(inputs[split.validation])
+        )
+    best = max(found, key=lambda inverse_ridge: (found[inverse_ridge], -inverse_ridge))
     rows = np.concatenate([split.train, split.validation])
     model = make(best).fit(inputs[rows], labels[rows])
     known, scores = model.decision_function(inputs[rows]), model.decision_function(inputs[split.test])
@@ -153,14 +155,14 @@ def _figures(scores: Float[np.ndarray, " n"], examples: Examples, split: Split, 
     )
 
 
-def _cue_model(columns: Sequence[int], strength: float) -> Pipeline:
+def _cue_model(columns: Sequence[int], inverse_ridge: float) -> Pipeline:
     # Words seen once tell nothing of a template.
     words = OneHotEncoder(min_frequency=2, handle_unknown="infrequent_if_exist")
     parts = [
         ("numbers", StandardScaler(), [column for column in columns if column < _NUMBERS]),
         ("words", words, [column for column in columns if column >= _NUMBERS]),
     ]
-    return make_pipeline(ColumnTransformer(parts), LogisticRegression(C=strength, max_iter=1000))
+    return make_pipeline(ColumnTransformer(parts), LogisticRegression(C=inverse_ridge, max_iter=1000))
 
 
 def _cues(text: str) -> list[Any]:

@@ -7,7 +7,7 @@ blocks above. Why the tokens are not scored one after another: docs/decisions/00
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,8 +18,10 @@ from torch import Tensor
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
 from covec.errors import ExamplesError
-from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
-from covec.models.positions import Position, mask
+from covec.measure._encoded import encoded
+from covec.models.batching import Batch
+from covec.models.positions import Position
+from covec.models.sites import Site
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
 
@@ -75,36 +77,30 @@ class Readout:
     def __init__(
         self,
         model: TextModel,
-        site: object,
+        site: str | Site,
         position: Position,
         inputs: Sequence[Input],
         continuations: Sequence[Continuation],
         *,
         after: str = "",
     ) -> None:
-        self.split = Split(model, site)  # type: ignore[arg-type]
-        self.position, self.count = position, len(inputs)
+        self.split, self.count = Split(model, site), len(inputs)
         read = model.tokenize([given + after if isinstance(given, str) else given for given in inputs], reply=True)
-        tokens = [_cut(item) for item in read]
         self._weights = _weights(model, inputs, continuations)
-        self._batches: list[tuple[Batch, Tensor | None, Tensor]] = []
-        for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):
-            batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)
-            self._batches.append((batch, self.split.encode(batch), selected(batch, position)))
+        self._batches = encoded(self.split, [_cut(item) for item in read], position)
 
     def values(self, edit: Edit | None = None) -> Float[np.ndarray, "inputs"]:
         """The readout of every input, under `edit` at the site."""
         found = np.zeros(self.count)
         with torch.no_grad():
-            for batch, hidden, keep in self._batches:
-                changed = None if edit is None else _at(edit, keep)
-                found[list(batch.rows)] = self._read(batch, self.split.decode(batch, hidden, changed)).double().cpu()
+            for one in self._batches:
+                found[list(one.batch.rows)] = self._read(one.batch, one.decode(edit)).double().cpu()
         return found
 
     def linear(self) -> Linear:
         """The first-order response of every readout, from one backward pass through the upper blocks."""
         gradients, activations, inputs, values = [], [], [], np.zeros(self.count)
-        for batch, hidden, keep in self._batches:
+        for one in self._batches:
             leaves: list[Tensor] = []
 
             def leaf(h: Tensor, leaves: list[Tensor] = leaves) -> Tensor:
@@ -112,12 +108,12 @@ class Readout:
                 return leaves[0]
 
             with torch.enable_grad():
-                read = self._read(batch, self.split.decode(batch, hidden, leaf))
+                read = self._read(one.batch, self.split.decode(one.batch, one.hidden, leaf))
                 (found,) = torch.autograd.grad(read.sum(), leaves)
-            values[list(batch.rows)] = read.detach().double().cpu()
-            gradients.append(found[keep].float().cpu())
-            activations.append(leaves[0].detach()[keep].float().cpu())
-            inputs.append(np.repeat(batch.rows, keep.sum(1).cpu().numpy()))
+            values[list(one.batch.rows)] = read.detach().double().cpu()
+            gradients.append(found[one.chosen].float().cpu())
+            activations.append(leaves[0].detach()[one.chosen].float().cpu())
+            inputs.append(np.repeat(one.batch.rows, one.chosen.sum(1).cpu().numpy()))
         return Linear(values, torch.cat(gradients), torch.cat(activations), np.concatenate(inputs))
 
     def _read(self, batch: Batch, last: Tensor) -> Float[Tensor, "rows"]:
@@ -125,24 +121,6 @@ class Readout:
         logits = self.split.logits(last[torch.arange(len(ends), device=last.device), ends]).float()
         weights = torch.stack([self._weights[row] for row in batch.rows]).to(logits)
         return (logits.log_softmax(1)[:, : weights.shape[1]] * weights).sum(1)
-
-
-def selected(batch: Batch, position: Position) -> Tensor:
-    """The tokens of a batch that `position` selects [rows, tokens]."""
-    chosen = np.zeros(batch.ids.shape, dtype=bool)
-    for place, layout in enumerate(batch.layouts):
-        chosen[place, : layout.length] = mask(position, layout)
-    return torch.from_numpy(chosen).to(batch.ids.device)
-
-
-def edited(edit: Edit, h: Tensor, keep: Tensor) -> Tensor:
-    """`h` [rows, tokens, d] with `edit` applied where `keep` [rows, tokens] says."""
-    changed = edit.prepare(h.device, h.dtype).apply(h, None)  # type: ignore[arg-type]
-    return torch.where(keep[..., None], changed, h)
-
-
-def _at(edit: Edit, keep: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda h: edited(edit, h, keep)
 
 
 def _cut(item: Tokenized) -> Tokenized:
