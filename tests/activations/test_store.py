@@ -479,3 +479,80 @@ def test_a_memory_budget_of_a_store_counts_what_is_chosen(llama: TextModel, fold
     assert store.activations("resid.1", where=some, memory_budget=10 * 32 * 4).stack().shape == (1, 10, 32)
     with pytest.raises(BudgetError):
         store.activations("resid.1", where=some, memory_budget=10 * 32 * 4 - 1)
+
+
+OTHERS: dict[str, Callable[[TextModel], dict[str, Any]]] = {
+    "another model's": lambda model: {"model": TextModel(*tiny_model("llama", seed=7))},
+    "another position's": lambda model: {"position": "mean"},
+    "another site's": lambda model: {"sites": ["resid.1", "resid.0"]},
+    "another corpus'": lambda model: {"inputs": ["Another text, and a longer one than the rest.", *TEXTS[1:]]},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_shard_of_another_store_is_refused(llama: TextModel, folder: Path, tmp_path: Path, other: str) -> None:
+    asked: dict[str, Any] = {"model": llama, "inputs": TEXTS, "sites": "resid.1", "position": "last"}
+    store = write_store(**asked, folder=folder)
+    foreign = write_store(**{**asked, **OTHERS[other](llama)}, folder=tmp_path / "other")
+    names = {path.name for path in store.path.glob("*.safetensors")}
+    shard = sorted(names & {path.name for path in foreign.path.glob("*.safetensors")})[1]
+    (folder / shard).write_bytes((foreign.path / shard).read_bytes())
+    for again in (lambda: load_store(folder, llama), lambda: write_store(**asked, folder=folder)):
+        with pytest.raises(FileError, match="was made from something else than what stands beside it"):
+            again()
+
+
+def test_moments_of_something_else_in_ones_own_folder_are_refused(llama: TextModel, tmp_path: Path) -> None:
+    for position in ("last", "mean"):
+        llama.moments(TEXTS, "resid.1", position, folder=tmp_path / position)
+    (tmp_path / "last" / "moments.safetensors").write_bytes((tmp_path / "mean" / "moments.safetensors").read_bytes())
+    with pytest.raises(FileError, match="was made from something else"):
+        covec.load_moments(tmp_path / "last")
+
+
+def test_no_byte_of_a_shards_document_can_be_changed_unnoticed(llama: TextModel, folder: Path) -> None:
+    llama.store(TEXTS, folder, "resid.1", labels=LABELS)
+    shard = sorted(folder.glob("*.safetensors"))[1]
+    whole = shard.read_bytes()
+    start = whole.index(b"__metadata__") + 16
+    for byte in range(start, whole.index(b"}}", start), 7):
+        data = bytearray(whole)
+        data[byte] ^= 1
+        shard.write_bytes(data)
+        with pytest.raises(FileError, match="is damaged"):
+            load_store(folder).activations()
+
+
+@pytest.mark.parametrize("what", ["store", "moments"])
+def test_a_run_that_fails_takes_back_no_more_than_it_made(llama: TextModel, folder: Path, what: str) -> None:
+    """Another run that writes beside it, into a folder that this one made, keeps what it wrote."""
+
+    def inputs() -> Any:
+        llama.store(["The hotel was clean"], folder.parent / "beside", "resid.1")
+        yield 3
+
+    with pytest.raises(ExamplesError, match="input 1 is int"):
+        if what == "store":
+            llama.store(inputs(), folder, "resid.1")
+        else:
+            llama.moments(inputs(), "resid.1", folder=folder)
+    assert not folder.exists()
+    assert load_store(folder.parent / "beside", llama).complete
+
+
+@pytest.mark.parametrize(
+    "index", [np.zeros(60, dtype=bool), [0.7, 1.2], [True, False], ["1"], np.zeros((1, 2), dtype=int)], ids=str
+)
+def test_rows_are_asked_for_by_whole_numbers(llama: TextModel, folder: Path, index: Any) -> None:
+    store = llama.store(TEXTS, folder, "resid.1")
+    with pytest.raises(ExamplesError, match="by whole numbers"):
+        store.at("resid.1", index)
+    assert store.at("resid.1", np.array([], dtype=bool)).shape == (0, llama.width)
+
+
+@pytest.mark.parametrize("where", [np.arange(60), np.ones(60), [0, 1, 2], [True] * 59, [[True] * 60]], ids=str)
+def test_inputs_are_chosen_by_true_and_false(llama: TextModel, folder: Path, where: Any) -> None:
+    store = llama.store(TEXTS, folder, "resid.1")
+    for ask in (store.activations, store.moments, lambda where: list(store.windows(where=where))):
+        with pytest.raises(ExamplesError, match="by True and False|choices for 60 inputs"):
+            ask(where=where)

@@ -17,6 +17,7 @@ from covec.concepts.vector import ConceptVector
 from covec.detect import _corpus, detect_file
 from covec.errors import CovecError, ExamplesError, FileError
 from covec.models.text import TextModel
+from covec.progress import silent
 from progresses import Stopping
 from tiny import tiny_model
 
@@ -129,6 +130,38 @@ def test_a_run_goes_on_with_nothing_else(llama: TextModel, seven: ConceptVector,
     with pytest.raises(FileError, match="lacks the shard that begins with row 0"):
         detect_file(llama, seven, corpus, out)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("fault", ["another's", "misplaced", "damaged", "cut"])
+def test_a_part_that_is_not_its_own_is_refused(
+    llama: TextModel, seven: ConceptVector, tmp_path: Path, fault: str
+) -> None:
+    corpus, outs = jsonl(tmp_path / "a.jsonl"), (tmp_path / "o.parquet", tmp_path / "other.parquet")
+    for out, vector in zip(outs, (seven, replace(seven, threshold=0.1)), strict=True):
+        with pytest.raises(KeyboardInterrupt):
+            detect_file(llama, vector, corpus, out, progress=Stopping(11))
+    own, others = (sorted(Path(f"{out}.parts").glob("*.parquet")) for out in outs)
+    data = bytearray({"another's": others[0], "misplaced": own[1]}.get(fault, own[0]).read_bytes())
+    data[20] ^= fault == "damaged"
+    own[0].write_bytes(data[:-9] if fault == "cut" else data)
+    with pytest.raises(FileError, match="begin anew") as told:
+        detect_file(llama, seven, corpus, outs[0])
+    assert "\n" not in str(told.value)
+    assert not outs[0].exists()
+
+
+def test_what_a_corpus_to_mend_takes_back_is_its_own(llama: TextModel, seven: ConceptVector, tmp_path: Path) -> None:
+    """Others may have written beside it since, into a folder that this run made."""
+    corpus = jsonl(tmp_path / "a.jsonl", ["a", "a b " * 200])
+
+    def beside(*_: Any) -> Any:
+        (tmp_path / "made").mkdir(exist_ok=True)
+        (tmp_path / "made" / "beside").write_text("done")
+        return silent("")
+
+    with pytest.raises(ExamplesError):
+        detect_file(llama, seven, corpus, tmp_path / "made" / "o.parquet", progress=beside)
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["beside"]
 
 
 def test_two_runs_at_once_are_refused(llama: TextModel, seven: ConceptVector, tmp_path: Path) -> None:

@@ -18,8 +18,11 @@ from covec.models.sites import Site
 _OFFSETS, _TOKENS = "@offsets", "@tokens"  # no site is called like these
 
 
-def write_shard(folder: Path, window: Window, dtype: torch.dtype) -> None:
-    """Write `window`, its rows in `dtype`, to its place in `folder`; a number beyond the dtype's range is refused."""
+def write_shard(folder: Path, window: Window, dtype: torch.dtype, *, of: str, after: str) -> None:
+    """Write `window`, its rows in `dtype`, to its place in `folder`; a number beyond the dtype's range is refused.
+
+    `of` is the digest of the folder's ledger, `after` that of all inputs before the window's.
+    """
     activations = window.activations
     tensors = {str(site): _kept(site, rows, dtype) for site, rows in activations.rows.items()}
     if activations.offsets is not None and activations.tokens is not None:
@@ -31,9 +34,10 @@ def write_shard(folder: Path, window: Window, dtype: torch.dtype) -> None:
         "read": window.read,
         "fallbacks": activations.fallbacks,
         "labels": window.labels,
+        "after": after,
         "seen": window.seen,
     }
-    sheets.save(shards.place(folder, first, end, sheets.ENDING), tensors, document)
+    sheets.save(shards.place(folder, first, end, sheets.ENDING), tensors, document, of=of)
 
 
 class ShardFile:
@@ -49,31 +53,44 @@ class ShardFile:
         For every label set one label an input.
     seen
         Digest of all inputs up to its end.
+
+    Raises
+    ------
+    FileError
+        The file is damaged, or does not belong to the ledger `of`, or not behind the inputs with the digest `after`.
     """
 
-    def __init__(self, shard: shards.Shard) -> None:
-        self._sheet = sheets.Sheet(shard.path)
+    def __init__(self, shard: shards.Shard, *, of: str, after: str) -> None:
+        self._sheet = sheets.Sheet(shard.path, of=of)
         self.inputs = range(shard.first, shard.end)
         document = self._sheet.document
         try:
             self.rows, self.read, self.fallbacks = (int(document[name]) for name in ("rows", "read", "fallbacks"))
             self.labels: dict[str, list[Label]] = dict(document["labels"])
-            self.seen = str(document["seen"])
+            self.seen, follows = str(document["seen"]), document["after"] == after
             fits = document["inputs"] == [shard.first, shard.end]
             fits &= all(len(labels) == len(self.inputs) for labels in self.labels.values())
         except (LookupError, TypeError, ValueError) as error:
             raise self._sheet.damaged() from error
         if not fits:
             raise self._sheet.damaged()
+        if not follows:
+            raise self._sheet.foreign()
 
     @property
     def offsets(self) -> Int[Tensor, "n_plus_1"]:
         """Where the rows of each input begin, where there are several."""
-        return self._sheet.tensor(_OFFSETS)
+        offsets = self._sheet.tensor(_OFFSETS)
+        if len(offsets) != len(self.inputs) + 1 or int(offsets[-1]) != self.rows:
+            raise self._sheet.damaged()
+        return offsets
 
     def at(self, site: Site) -> Float[Tensor, "rows d"]:
         """The rows of one site, a view of the file in the dtype in which they are kept."""
-        return self._sheet.tensor(str(site))
+        rows = self._sheet.tensor(str(site))
+        if len(rows) != self.rows:
+            raise self._sheet.damaged()
+        return rows
 
     def window(self, sites: tuple[Site, ...], position: Position) -> Window:
         """What `write_shard` was given, at some of the sites."""

@@ -6,11 +6,12 @@ goes on with the same alone. One process at a time has the folder in hand.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def finished(folder: Path, ending: str) -> list[Shard]:
 def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[None]:
     """Within the block the folder is this process's alone, and its ledger says `made_of`; both are made where missing.
 
-    A folder that the block made, and in which it finished nothing before a `CovecError`, is removed again.
+    A folder that the block made, and in which it finished nothing before a `CovecError`, is removed again, with those
+    above it that were made for it alone.
 
     Parameters
     ----------
@@ -70,8 +72,8 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     """
     from filelock import FileLock, Timeout
 
-    missing = [above for above in (folder, *folder.parents) if not os.path.exists(above)]
-    if not missing:
+    made = missing(folder)
+    if not made:
         _check_ours(folder, instead)
     lock = FileLock(folder / _LOCK, timeout=0)
     try:
@@ -85,11 +87,24 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
         _agree(folder, made_of, instead)
         yield
     except CovecError:
-        if missing and not _others(folder):
-            shutil.rmtree(missing[-1])
+        if made and not _others(folder):
+            remove(folder, made)
         raise
     finally:
         lock.release()
+
+
+def missing(folder: Path) -> list[Path]:
+    """The folder and those above it, from below, as far as they do not exist."""
+    return [above for above in (folder, *folder.parents) if not os.path.exists(above)]
+
+
+def remove(folder: Path, made: Sequence[Path]) -> None:
+    """Remove a folder, and of those that were `made` for it what holds nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # others write beside it
+        for above in made[1:]:
+            above.rmdir()
 
 
 def _check_ours(folder: Path, instead: str) -> None:
@@ -132,6 +147,12 @@ def read_ledger(folder: Path) -> dict[str, Any]:
 def damaged(folder: Path) -> FileError:
     """The error that says that a folder's ledger is."""
     return FileError(f"{folder / LEDGER} is damaged: delete {folder} and begin anew")
+
+
+def digest(ledger: Mapping[str, Any]) -> str:
+    """What the files beside a ledger keep of it: a digest of what they are made of, not of how many there are."""
+    made_of = {name: value for name, value in ledger.items() if name != "inputs"}
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
 
 
 def write_ledger(folder: Path, ledger: Mapping[str, Any]) -> None:

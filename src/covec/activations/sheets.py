@@ -1,4 +1,7 @@
-"""Sheets: safetensors files with one JSON document, every tensor of which is checked before it is used."""
+"""Sheets: safetensors files with one JSON document; both it and every tensor are checked before they are used.
+
+A sheet says what it belongs to, so that one that was copied from elsewhere is told.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,16 @@ ENDING = ".safetensors"
 _KEY = "covec"  # one entry: safetensors writes several in an order that changes from run to run
 
 
-def save(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
-    """Write a sheet, whole or not at all; the same content always makes the same bytes."""
+def save(path: Path, tensors: Mapping[str, Tensor], document: Mapping[str, Any], *, of: str) -> None:
+    """Write a sheet that belongs to what has the digest `of`, whole or not at all; the same content, the same bytes."""
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
     checks = {name: _checksum(tensor) for name, tensor in whole.items()}
+    text = json.dumps({**document, "checks": checks, "of": of})
     with whole_file(path) as draft:
         draft.touch()
         mode = draft.stat().st_mode  # safetensors makes files that their owner alone may read
         try:
-            safetensors.torch.save_file(whole, draft, {_KEY: json.dumps({**document, "checks": checks})})
+            safetensors.torch.save_file(whole, draft, {_KEY: f"{_check(text):08x} {text}"})
         except safetensors.SafetensorError as error:  # the disk is full, say, in its words
             raise FileError(f"cannot write {path}: {error}; make room, or choose another place") from error
         draft.chmod(mode)
@@ -40,16 +44,22 @@ class Sheet:
     Raises
     ------
     FileError
-        The file is no whole sheet, or a tensor is not what was written.
+        The file is no whole sheet, it belongs to something else than `of`, or a tensor is not what was written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, of: str) -> None:
         self.path = path
         try:
-            self.document: dict[str, Any] = json.loads(self._open().metadata()[_KEY])
+            check, _, text = self._open().metadata()[_KEY].partition(" ")
+            if int(check, 16) != _check(text):
+                raise self.damaged()
+            self.document: dict[str, Any] = json.loads(text)
             self._checks: dict[str, int] = dict(self.document["checks"])
+            belongs = self.document["of"] == of
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise self.damaged() from error
+        if not belongs:
+            raise self.foreign()
         self._checked: set[str] = set()
 
     def tensor(self, name: str) -> Tensor:
@@ -78,6 +88,17 @@ class Sheet:
     def damaged(self) -> FileError:
         """The error that says so."""
         return FileError(f"{self.path} is damaged: delete it with all that was written after it, and capture again")
+
+    def foreign(self) -> FileError:
+        """The error that says that it belongs elsewhere."""
+        return FileError(
+            f"{self.path} was made from something else than what stands beside it: delete it with all that was written "
+            "after it, and capture again"
+        )
+
+
+def _check(text: str) -> int:
+    return zlib.crc32(text.encode())
 
 
 def _checksum(tensor: Tensor) -> int:

@@ -73,11 +73,13 @@ def write_store(
     made_of = identity("rows", model, addresses, chosen, labels, dtype=dtype)
     with shards.in_hand(folder, made_of, "another folder"):
         before = ActivationStore(folder)
+        seen = before.done.seen
         for window in stream(
             model, inputs, addresses, chosen,
             labels=labels, spans=spans, done=before.done, batch_tokens=batch_tokens, progress=progress,
         ):  # fmt: skip
-            write_shard(folder, window, DTYPES[dtype])
+            write_shard(folder, window, DTYPES[dtype], of=shards.digest(made_of), after=seen)
+            seen = window.seen
         store = ActivationStore(folder)
         if not store.rows:
             raise ModelError(f"position {chosen} selects nothing in any input")
@@ -149,7 +151,11 @@ class ActivationStore:
             self.label_sets = tuple(map(str, self.ledger["label sets"]))
         except (LookupError, TypeError, AttributeError, ModelError) as error:
             raise shards.damaged(self.path) from error
-        self._shards = [ShardFile(shard) for shard in shards.finished(self.path, sheets.ENDING)]
+        own, seen = shards.digest(self.ledger), Done().seen
+        self._shards: list[ShardFile] = []
+        for shard in shards.finished(self.path, sheets.ENDING):
+            self._shards.append(ShardFile(shard, of=own, after=seen))
+            seen = self._shards[-1].seen
         self._ends = np.cumsum([shard.rows for shard in self._shards], dtype=np.int64)
         self.rows = sum(shard.rows for shard in self._shards)
         self.read = sum(shard.read for shard in self._shards)
@@ -255,11 +261,16 @@ class ActivationStore:
     def at(self, site: str | Site, index: Int[np.ndarray, "k"] | Sequence[int]) -> Float[Tensor, "k d"]:
         """A copy of the rows at `index`, in that order; only what holds them is read."""
         (chosen,) = self._chosen(site)
-        index = np.asarray(index, dtype=np.int64)
+        index = np.asarray(index)
+        if len(index) and not (index.ndim == 1 and np.issubdtype(index.dtype, np.integer)):
+            raise ExamplesError(f"rows are asked for by whole numbers, not by {index.dtype}: give np.flatnonzero(mask)")
+        index = index.astype(np.int64)
         if len(index) and not 0 <= index.min() <= index.max() < self.rows:
             raise ExamplesError(f"rows {index.min()} to {index.max()} were asked for; {self.path} has {self.rows}")
         which = np.searchsorted(self._ends, index, side="right")
         found: Tensor | None = None
+        if not len(index) and self._shards:
+            return self._shards[0].at(chosen)[:0].float()
         for number in np.unique(which):
             places = np.flatnonzero(which == number)
             start = self._ends[number] - self._shards[number].rows
@@ -270,9 +281,12 @@ class ActivationStore:
 
     def _wanted(self, where: Bool[np.ndarray, "n"] | None) -> Iterator[tuple[ShardFile, Int[np.ndarray, "k"] | None]]:
         """The shards with inputs that are wanted, and the places of these in each; None for all."""
-        where = None if where is None else np.asarray(where, dtype=bool)
-        if where is not None and len(where) != len(self):
-            raise ExamplesError(f"{len(where)} choices for {len(self)} inputs; give one for each")
+        if where is not None:
+            where = np.asarray(where)
+            if where.ndim != 1 or len(where) != len(self):
+                raise ExamplesError(f"{where.size} choices for {len(self)} inputs; give one for each")
+            if where.dtype != bool:
+                raise ExamplesError(f"inputs are chosen by True and False, one each, not by {where.dtype}")
         for shard in self._shards:
             places = None if where is None else np.flatnonzero(where[shard.inputs.start : shard.inputs.stop])
             if places is None or len(places):

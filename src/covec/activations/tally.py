@@ -59,20 +59,20 @@ class Tally:
         self.fallbacks += window.activations.fallbacks
         self.seen = window.seen
 
-    def save(self, path: Path) -> None:
-        """Write all of it to one file, whole or not at all."""
+    def save(self, path: Path, *, of: str) -> None:
+        """Write all of it to one file, whole or not at all; `of` is the digest of the ledger beside it."""
         tensors: dict[str, Tensor] = {}
         documents: dict[str, Any] = {}
         for site, moments in self.moments.items():
             own, documents[str(site)] = moments.state()
             tensors |= {f"{site}/{name}": tensor for name, tensor in own.items()}
         counts = {name: getattr(self, name) for name in ("inputs", "read", "fallbacks", "seen")}
-        sheets.save(path, tensors, {**counts, "moments": documents})
+        sheets.save(path, tensors, {**counts, "moments": documents}, of=of)
 
     @classmethod
-    def load(cls, path: Path) -> Tally:
-        """What `save` wrote, bit for bit; raises `FileError` where the file is damaged."""
-        sheet = sheets.Sheet(path)
+    def load(cls, path: Path, *, of: str) -> Tally:
+        """What `save` wrote, bit for bit; raises `FileError` where the file is damaged, or of something else."""
+        sheet = sheets.Sheet(path, of=of)
         try:
             document = sheet.document
             found = {
@@ -138,17 +138,17 @@ def tally(
     folder = Path(folder)
     made_of = identity("moments", model, addresses, chosen, labels, covariances=keep)
     with shards.in_hand(folder, made_of, "another folder"):
-        path, written = folder / _FILE, time.monotonic()
-        found = Tally.load(path) if path.exists() else Tally()
+        path, own, written = folder / _FILE, shards.digest(made_of), time.monotonic()
+        found = Tally.load(path, of=own) if path.exists() else Tally()
         complete, found.resumed = shards.read_ledger(folder).get("inputs") == found.inputs, found.inputs
         done = Done(found.inputs, found.seen, complete, folder)
         for window in stream(model, inputs, addresses, chosen, done=done, **given):
             found.take_in(window, **keep)
             if time.monotonic() - written > CHECKPOINT_SECONDS:
-                found.save(path)
+                found.save(path, of=own)
                 written = time.monotonic()
         if not complete:
-            _checked(found, chosen).save(path)
+            _checked(found, chosen).save(path, of=own)
             shards.write_ledger(folder, {**made_of, "inputs": found.inputs})
     return found
 
@@ -166,7 +166,7 @@ def load_moments(folder: str | Path) -> dict[Site, Moments]:
         raise FileError(f"{folder} holds no moments; check the path")
     if "inputs" not in ledger:
         raise FileError(f"the capture into {folder} was interrupted: run it again, and it goes on")
-    return Tally.load(Path(folder) / _FILE).moments
+    return Tally.load(Path(folder) / _FILE, of=shards.digest(ledger)).moments
 
 
 def _checked(found: Tally, position: Position) -> Tally:

@@ -23,7 +23,7 @@ from covec.activations import corpus, shards
 from covec.concepts.vector import ConceptVector
 from covec.detect._detect import Detection, detect_tokens
 from covec.detect._scores import Readers, Vectors, listed
-from covec.errors import ExamplesError
+from covec.errors import ExamplesError, FileError
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.positions import Position, mask
 from covec.models.text import TextModel
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SHARD_ROWS = 4096
 SHARD_CHARACTERS = 1 << 20  # so that long texts do not fill the memory
 _ENDING = ".parquet"
+_OF = b"covec"  # what a shard keeps of its ledger
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ def detect_file(
     place_of_file(out)
     texts = corpus.Texts(path, text_column)
     total = len(texts)
-    with _parts(out, _identity(model, chosen, path, text_column, keep_text)) as parts:
+    made_of = _identity(model, chosen, path, text_column, keep_text)
+    own = shards.digest(made_of)
+    with _parts(out, made_of) as parts:
         before = shards.finished(parts, _ENDING)
         resumed = done = before[-1].end if before else 0
         with progress(f"reading {total} texts", total) as bar:
@@ -94,11 +97,11 @@ def detect_file(
             for places, some in _chunks(texts.placed(), done):
                 tokens = model.tokenize(some, places=places)
                 found = detect_tokens(model, chosen, readers, tokens, batch_tokens=batch_tokens)
-                _write_shard(parts, found, done, tokens, len(chosen), keep_text)
+                _write_shard(parts, found, done, tokens, len(chosen), keep_text, own)
                 done += len(some)
                 bar.advance(len(some))
         with whole_file(out) as draft:
-            fires = _join(parts, draft, keep_text)
+            fires = _join(parts, draft, keep_text, own)
     shutil.rmtree(parts)
     return Corpus(out, total, {vector.name: fires.get(vector.name, 0) for vector in chosen}, resumed)
 
@@ -145,12 +148,12 @@ def _identity(
 def _parts(out: Path, identity: dict[str, Any]) -> Iterator[Path]:
     """The folder of shards for `out`, in this process's hands; removed where the corpus must be mended."""
     parts = out.with_name(out.name + ".parts")
-    missing = [folder for folder in (parts, *parts.parents) if not folder.exists()]
+    made = shards.missing(parts)
     try:
         with shards.in_hand(parts, identity, "another file"):
             yield parts
     except ExamplesError:  # once mended, the corpus is another one
-        shutil.rmtree((missing or [parts])[-1], ignore_errors=True)
+        shards.remove(parts, made)
         raise
 
 
@@ -166,15 +169,23 @@ def _schema(keep_text: bool) -> pa.Schema:
 
 
 def _write_shard(
-    parts: Path, found: Sequence[Detection], first: int, texts: Sequence[Tokenized], concepts: int, keep_text: bool
+    parts: Path,
+    found: Sequence[Detection],
+    first: int,
+    texts: Sequence[Tokenized],
+    concepts: int,
+    keep_text: bool,
+    own: str,
 ) -> None:
+    """Write what was found, with the digest of what it was made from."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     content = [mask(Position("content"), text.layout) for text in texts]
     rows = [_row(one, first + index // concepts, content[index // concepts]) for index, one in enumerate(found)]
     with whole_file(shards.place(parts, first, first + len(texts), _ENDING)) as draft:
-        pq.write_table(pa.Table.from_pylist(rows, schema=_schema(keep_text)), draft)
+        table = pa.Table.from_pylist(rows, schema=_schema(keep_text)).replace_schema_metadata({_OF: own})
+        pq.write_table(table, draft, write_page_checksum=True)
 
 
 def _row(detection: Detection, row: int, content: Bool[np.ndarray, "tokens"]) -> dict[str, Any]:
@@ -194,16 +205,34 @@ def _row(detection: Detection, row: int, content: Bool[np.ndarray, "tokens"]) ->
     }
 
 
-def _join(parts: Path, draft: Path, keep_text: bool) -> dict[str, int]:
-    """All shards in one file, a row group each; counts where each concept fires."""
+def _join(parts: Path, draft: Path, keep_text: bool, own: str) -> dict[str, int]:
+    """All shards in one file, a row group each; counts where each concept fires. Others' shards are refused."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     fires: dict[str, int] = {}
     with pq.ParquetWriter(draft, _schema(keep_text)) as writer:
         for shard in shards.finished(parts, _ENDING):
-            table = pq.read_table(shard.path)
+            table = _read_shard(shard, own).replace_schema_metadata(None)
             writer.write_table(table)
             for entry in pc.value_counts(table.filter(table["fires"])["concept"]).to_pylist():
                 fires[entry["values"]] = fires.get(entry["values"], 0) + entry["counts"]
     return fires
+
+
+def _read_shard(shard: shards.Shard, own: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(shard.path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(f"{shard.path} is damaged: delete {shard.path.parent} and begin anew") from error
+    rows = table["row"]
+    places = (rows[0].as_py(), rows[-1].as_py() + 1)
+    if (table.schema.metadata or {}).get(_OF) != own.encode() or places != (shard.first, shard.end):
+        raise FileError(
+            f"{shard.path} was made from something else than its name and folder say: delete {shard.path.parent} and "
+            "begin anew"
+        )
+    return table
