@@ -16,7 +16,20 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from concepts.hostile.cases import CASES, CONCEPT, GOOD, TENSORS, built, concept, document, framed, named, packed, text
+from concepts.hostile.cases import (
+    CASES,
+    CONCEPT,
+    GOOD,
+    TENSORS,
+    built,
+    concept,
+    document,
+    framed,
+    named,
+    packed,
+    signed,
+    text,
+)
 from concepts.made import direction, part, vectors
 from covec.concepts import files
 from covec.concepts._fields import KINDS, OPERATIONS, SCALES_FROM
@@ -88,7 +101,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="ut
 
 def test_the_example_of_the_specification_is_read(tmp_path):
     example = json.loads(PAGE.partition("```json")[2].partition("```")[0])
-    assert example.keys() == document(b"").keys()
+    assert example.keys() == json.loads(document(b"")).keys()
     (concept_,) = example["concepts"]
     (tmp_path / "v.safetensors").write_bytes(built([concept_], named(TENSORS, "resid.14")))
     vector = load_vector(tmp_path / "v.safetensors")
@@ -128,7 +141,7 @@ def test_a_later_minor_version_is_read_and_what_it_adds_is_kept(tmp_path):
 
 def test_padding_and_other_tools_metadata_do_no_harm(tmp_path):
     entries, data = packed(named(TENSORS))
-    metadata = {"covec": json.dumps(document(data)), "format": "pt"}
+    metadata = {"covec": document(data), "format": "pt"}
     padded = json.dumps({"__metadata__": metadata} | entries) + " " * 5
     (tmp_path / "v.safetensors").write_bytes(framed(padded, data))
     assert load_vector(tmp_path / "v.safetensors").name == "joy"
@@ -222,6 +235,19 @@ def test_flipped_bytes_never_go_unnoticed_in_the_numbers(tmp_path):
         assert "checksum" in refusal(tmp_path / "v.safetensors", damaged)
 
 
+def test_a_flipped_bit_of_the_header_is_refused_or_changes_nothing(tmp_path):
+    data, chance = valid(tmp_path), random.Random(0)
+    whole, path = load_bank(tmp_path / "valid.safetensors"), tmp_path / "v.safetensors"
+    for place in range(8 + struct.unpack("<Q", data[:8])[0]):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert load_bank(path) == whole, f"byte {place}"
+        except FileError:
+            continue
+
+
 ODD = [
     None,
     True,
@@ -263,12 +289,12 @@ def replaced(node, path, value):
 def test_odd_values_anywhere_in_the_document_end_in_one_line_or_in_valid_vectors(tmp_path):
     data = valid(tmp_path)
     table = header(data)
-    content = json.loads(table["__metadata__"]["covec"])
+    content = json.loads(table["__metadata__"]["covec"]) | {"sha256": ""}
     body = data[8 + struct.unpack("<Q", data[:8])[0] :]
     refused = []
     for where in spots(content):
         for value in ODD:
-            changed = json.dumps(replaced(content, where, value))
+            changed = signed(replaced(content, where, value), body)
             line = refusal(tmp_path / "v.safetensors", framed(table | {"__metadata__": {"covec": changed}}, body))
             refused.append(line is not None)
     assert len(refused) > 1000

@@ -3,7 +3,6 @@
 A second reader (hostile/reader.py) says which. A case is named by its chunk and number, and is the same in every run.
 """
 
-import hashlib
 import json
 import random
 import struct
@@ -14,7 +13,7 @@ import pytest
 import torch
 
 from concepts.hostile import reader
-from concepts.hostile.cases import framed, packed
+from concepts.hostile.cases import framed, packed, signed
 from concepts.made import direction, part
 from covec.concepts import files
 from covec.concepts._plain import to_json
@@ -64,8 +63,8 @@ def unpacked(data):
 def repacked(header, document, data, chance):
     """The file again, with a true checksum in nine of ten cases."""
     if isinstance(document, dict) and chance.random() < 0.9:
-        document = document | {"sha256": hashlib.sha256(data).hexdigest()}
-    return framed({"__metadata__": {"covec": json.dumps(document)}} | header, data)
+        document = {"sha256": ""} | document | {"sha256": ""}
+    return framed({"__metadata__": {"covec": signed(document, data)}} | header, data)
 
 
 def spots(node, path=()):

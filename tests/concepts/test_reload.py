@@ -15,6 +15,7 @@ from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
 from covec.steer._steering import provenance
 from covec.worlds.toys import toy
+from finding import columns
 
 TESTS = Path(__file__).parents[1]
 
@@ -29,7 +30,7 @@ def found(world, name):
     finder, examples = registry.get("find", name)(), world.examples
     rows = world.model.capture(examples.inputs, sites=["resid.1"], position="last")["resid.1"]
     pairs = [str(row % (len(examples) // 2)) for row in range(len(examples))]
-    fitted = finder.fit(rows, examples.labels, pairs=pairs if "pairs" in finder.entry.requires else None)
+    fitted = finder.fit(rows, examples.labels, **columns(name, pairs))
     means = fitted.mean_positive_, fitted.mean_negative_
     return ConceptVector.from_direction(
         name, "resid.1", fitted.direction_, *means, **provenance(world.model, examples, finder.entry)

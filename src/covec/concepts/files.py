@@ -28,6 +28,7 @@ from covec.writing import whole_file
 SCHEMA = (1, 0)  # major, minor
 KEY = "covec"  # the document's entry in the metadata of the safetensors header
 _DOCUMENT = ("schema", "sha256", "concepts")
+_UNSIGNED = '"sha256":""'
 _OWN = tuple(name for name in FIELDS if name not in ("parts", "metadata"))  # fields kept under their own name
 _REQUIRED = ("name", "kind", "operation", "scale_from", "parts")  # what the numbers mean is never guessed
 _READS = ("direction", "write", "intercept", "scale")
@@ -76,16 +77,21 @@ def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -
     }
     data = safetensors.torch.save(tensors)
     data = data[8 + int.from_bytes(data[:8], "little") :]
-    document = checked.document(metadata, "metadata") | {
-        "schema": "{}.{}".format(*SCHEMA),
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "concepts": [_entry(vector) for vector in vectors],
-    }
+    document = {"schema": "{}.{}".format(*SCHEMA), "sha256": "", "concepts": [_entry(vector) for vector in vectors]}
+    text = to_json(document | checked.document(metadata, "metadata"))
     # One entry only: safetensors writes several in an order that changes from run to run.
-    whole = safetensors.torch.save(tensors, {KEY: to_json(document)})
+    signed = text.replace(_UNSIGNED, f'"sha256":"{_digest(text, data)}"', 1)
+    whole = safetensors.torch.save(tensors, {KEY: signed})
     if reason := _too_much(whole[8 : len(whole) - len(data)]):
         raise FileError(f"the metadata of these vectors is {reason}: shorten `tried`")
     return whole
+
+
+def _digest(text: str, data: bytes | memoryview) -> str:
+    """The checksum of a document's text without its own checksum, and the numbers."""
+    digest = hashlib.sha256(text.encode())
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def _entry(vector: ConceptVector) -> dict[str, Any]:
@@ -105,15 +111,17 @@ def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
     if reason := _too_much(text):
         raise FileError(f"its header is {reason}")
     header = from_json(text.decode(), figures=False)
-    document = _document(header)
+    said, document = _document(header)
     for name, entry in header.items():
         if not isinstance(entry, dict) or entry.keys() != _ENTRY or entry["dtype"] != "F32":
             raise FileError(f"tensor {name[:100]!r} is not float32, or its entry is not {', '.join(sorted(_ENTRY))}")
     _check_offsets([entry["data_offsets"] for entry in header.values()], size - 8 - length)
     file.seek(0)
     whole = file.read()
-    if hashlib.sha256(memoryview(whole)[8 + length :]).hexdigest() != document.get("sha256"):
-        raise FileError("its numbers do not match their checksum: it is damaged")
+    digest = document.get("sha256")
+    unsigned = said.replace(f'"{digest}"', '""', 1)
+    if digest != _digest(unsigned, memoryview(whole)[8 + length :]):
+        raise FileError("what it holds does not match its checksum: it is damaged")
     tensors = safetensors.torch.load(whole)
     vectors = [_vector(index, entry, tensors) for index, entry in enumerate(document["concepts"])]
     if len({vector.name for vector in vectors}) < len(vectors):
@@ -124,8 +132,8 @@ def _parsed(file: BinaryIO) -> tuple[list[ConceptVector], dict[str, Any]]:
     return vectors, checked.document(unknown, "metadata")
 
 
-def _document(header: Any) -> dict[str, Any]:
-    """The covec document, taken out of a safetensors header; its version is checked first of all."""
+def _document(header: Any) -> tuple[str, dict[str, Any]]:
+    """The covec document, as text and as values, taken out of a safetensors header; its version is checked first."""
     found = header.pop("__metadata__", None) if isinstance(header, dict) else None
     metadata = found if isinstance(found, dict) else {}
     if not all(isinstance(value, str) for value in metadata.values()) or KEY not in metadata:
@@ -139,7 +147,7 @@ def _document(header: Any) -> dict[str, Any]:
         raise FileError(f"its schema is {version[0]} and this covec reads {SCHEMA[0]}.x: use another version of covec")
     if not isinstance(document.get("concepts"), list) or not document["concepts"]:
         raise FileError("it holds no concepts")
-    return document
+    return metadata[KEY], document
 
 
 def _vector(index: int, entry: Any, tensors: dict[str, Tensor]) -> ConceptVector:

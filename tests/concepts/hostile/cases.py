@@ -48,15 +48,23 @@ def framed(header, data=b""):
 
 
 def document(data, concepts=(CONCEPT,), **changes):
-    whole = {"schema": "1.0", "sha256": hashlib.sha256(data).hexdigest(), "concepts": list(concepts)} | changes
-    return {key: value for key, value in whole.items() if value is not None}
+    """The text of a document with its checksum, unless `changes` give another."""
+    whole = {"schema": "1.0", "sha256": "", "concepts": list(concepts)} | changes
+    return signed({key: value for key, value in whole.items() if value is not None}, data)
+
+
+def signed(whole, data):
+    """`whole` as text; an empty checksum is filled in."""
+    text = json.dumps(whole)
+    digest = hashlib.sha256(text.encode() + data).hexdigest()
+    return text.replace('"sha256": ""', f'"sha256": "{digest}"', 1)
 
 
 def built(concepts=(CONCEPT,), tensors=None, data=None, entries=None, metadata=None, **changes):
     """The good file with changes: to the concepts, the tensors, the data, the header's entries or the document."""
     made, made_data = packed(named(TENSORS) if tensors is None else tensors)
     data = made_data if data is None else data
-    text = json.dumps(document(data, concepts, **changes))
+    text = document(data, concepts, **changes)
     header = {"__metadata__": {"covec": text} if metadata is None else metadata} | made | (entries or {})
     return framed(header, data)
 

@@ -131,7 +131,9 @@ def read_container(data):
     refuse_unless([begin for begin, _ in sorted(spans)] == ends[:-1] and ends[-1] == len(body), "cover")
     document = strict(metadata["covec"])
     check_values(document)
-    refuse_unless(isinstance(document, dict) and document.get("sha256") == hashlib.sha256(body).hexdigest(), "checksum")
+    refuse_unless(isinstance(document, dict) and isinstance(document.get("sha256"), str), "checksum")
+    unsigned = metadata["covec"].replace(f'"{document["sha256"]}"', '""', 1)
+    refuse_unless(document["sha256"] == hashlib.sha256(unsigned.encode() + body).hexdigest(), "checksum")
     return document, tensors
 
 
