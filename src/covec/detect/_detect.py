@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ from covec.detect._scores import Readers, Vectors, listed, token_scores
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.positions import Position, is_bare, mask, warn_of_bare
 from covec.models.text import TextModel
-from covec.models.tokens import Input, Tokenized
+from covec.models.tokens import Input, Tokenized, one_or_several
 from covec.progress import Progress, silent
 
 
@@ -113,8 +113,7 @@ def detect(
         A vector belongs to another model or only writes, its aggregator is unknown, or an input is empty or too long.
     """
     chosen = listed(vectors)
-    alone = isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict))
-    given = cast("Sequence[Input]", [inputs] if alone else inputs)
+    given, alone = one_or_several(inputs)
     readers = Readers.of(model, chosen, force=force)
     read = model.tokenize(given, places=places)
     found = detect_tokens(

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from itertools import groupby
 from traceback import walk_tb
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from covec.errors import ExamplesError, ModelError
 from covec.models.batching import pack, pad
 from covec.models.plan import Plan, edits_in_force, planned
 from covec.models.text import TextModel
-from covec.models.tokens import Input, Tokenized
+from covec.models.tokens import Input, Tokenized, one_or_several
 from covec.progress import Progress, silent
 
 BATCH_TOKENS = 4096  # prompt and new tokens of one batch
@@ -75,9 +75,9 @@ def generate(
     options
         Further keywords of transformers' `generate`, such as `temperature`, `num_beams` or `use_cache`.
     """
-    single = isinstance(inputs, str) or (len(inputs) > 0 and isinstance(inputs[0], dict))
-    if single:
-        inputs, edits = cast("list[Input]", [inputs]), None if edits is None else [edits]
+    inputs, single = one_or_several(inputs)
+    if edits is not None:
+        edits = [edits] if single else list(edits)
     if edits is not None and len(edits) != len(inputs):
         raise ExamplesError(f"{len(edits)} lists of edits for {len(inputs)} inputs: give one list an input")
     if not model.generates:
@@ -94,7 +94,7 @@ def generate(
     around = edits_in_force(model.anatomy.body)
     own = [flatten(row) for row in edits] if edits is not None else [()] * len(inputs)
     check(model, [edit for row in own for edit in row], force=force)
-    tokens = model.tokenize(inputs, reply=True)  # type: ignore[arg-type]
+    tokens = model.tokenize(inputs, reply=True)
     _fits(model, tokens, max_new_tokens)
     repeats = _repeats(tokens)
     texts: list[str] = [""] * len(tokens)

@@ -108,6 +108,7 @@ def tokenize(
 
     if isinstance(inputs, str):
         raise ExamplesError("a text is no list of inputs: give several, or [text]")
+    inputs, spans = list(inputs), None if spans is None else list(spans)  # a table's column is indexed by its labels
     if spans is not None and len(spans) != len(inputs):
         raise ExamplesError(f"{len(spans)} spans for {len(inputs)} inputs: give one each, None where there is none")
     texts, chats = [], []
@@ -141,6 +142,14 @@ def tokenize(
         layout = Layout(marks, prompt, len(ids) - 1, answer, span)
         found.append(Tokenized(tuple(ids), tuple(ranges) if offsets else (), layout, text))
     return found
+
+
+def one_or_several(inputs: Input | Sequence[Input]) -> tuple[list[Input], bool]:
+    """The inputs in a list, and whether it was one: a text, or a chat."""
+    several = [inputs] if isinstance(inputs, str) else list(inputs)
+    if several and isinstance(several[0], dict):
+        return [several], True  # type: ignore[list-item]
+    return several, isinstance(inputs, str)  # type: ignore[return-value]
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
