@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from covec.activations.capture import capture_tokens
 from covec.concepts.packaged import example_concept
-from covec.models.positions import Position
 from covec.statistics.permutation import p_test, permuted_labels
 from covec.statistics.splits import split
 from covec.studies import _holdout as holdout
@@ -16,21 +16,20 @@ from covec.studies._settings import Settings, check_settings
 from covec.studies._sweep import Data
 
 RUNS, PERMUTATIONS = 200, 999
-POSITIONS = ("last", "mean")
 
 
 @pytest.fixture(scope="module")
 def study(smol):
-    """The activations of 160 sentences in 80 pairs at two sites, and a plan with the closed-form finders."""
+    """The activations of 160 sentences in 80 pairs at two heads (narrow, so that fits are quick), and the settings."""
     examples = example_concept()
     examples = examples.subset(range(0, 2 * len(examples) // 4))
-    activations = {Position.parse(one): smol.capture(examples.inputs, ["resid.4", "resid.8"], one) for one in POSITIONS}
     settings = check_settings(
-        smol, {"sentiment": examples}, sites="resid.4,resid.8", finders="mean-difference,whitened-difference",
-        position=POSITIONS, continuations=None, split_seed=0, seed=0, quick=True, nulls=19, exact_permutations=None,
+        smol, {"sentiment": examples}, sites="head.4.0,head.8.0", finders="mean-difference,whitened-difference",
+        position="last,mean", continuations=None, split_seed=0, seed=0, quick=True, nulls=19, exact_permutations=None,
         batch_tokens=512,
     )  # fmt: skip
-    return Data(examples, activations), settings
+    tokens = smol.tokenize(examples.inputs)
+    return Data(examples, capture_tokens(smol, tokens, settings.sites, settings.positions)), settings
 
 
 def p_values(smol, data: Data, settings: Settings, seed: int) -> tuple[float, float]:
