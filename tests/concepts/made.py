@@ -48,6 +48,10 @@ def direction(name="sentiment", site="resid.14", width=8, seed=0, **fields):
     return ConceptVector(name, {site: part(1, width, seed)}, **fields)
 
 
+# What a name never has, and what it has only in some places; control characters are none of TEXT.
+UNNAMEABLE = {*"/\\.\u2028\u2029", *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A)))}
+
+
 @st.composite
 def vectors(draw, kinds=("direction", "subspace", "prefix", "weights")):
     """Any valid concept vector."""
@@ -59,7 +63,7 @@ def vectors(draw, kinds=("direction", "subspace", "prefix", "weights")):
         made = part(rank, draw(st.integers(rank, 9)), draw(st.integers(0, 2**31)), scale_from == "class-means")
         parts[site] = made if kind in ("direction", "subspace") else Part.writing(made.write)
     return ConceptVector(
-        draw(TEXT.filter(lambda text: text == text.strip() != "" and not set(text) & set("/\\.\u2028\u2029"))),
+        draw(TEXT.filter(lambda text: text == text.strip() != "" and not set(text) & UNNAMEABLE)),
         parts,
         kind=kind,
         read_position=draw(st.sampled_from(("last", "mean", "content/max", "from-3", "answer/mean"))),
