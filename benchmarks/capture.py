@@ -17,11 +17,11 @@ from covec.models.embedded import fetch
 PEERS = ("steering-vectors", "nnsight", "transformer-lens", "interp-engine")
 NAME, PAIRS, BATCH, MIDDLE = "smollm2-135m", 16, 16, 15
 TOLERANCE = {"float32": 1e-3, "bfloat16": 6e-2}
-ABOUT = f"""The activations of the last token after one block or all, of {2 * PAIRS} texts of 5 to 40 words. The floor is
-the least that has to be done: the embedding and the blocks up to the last one asked for, called by hand on the batches
-that covec would make, already tokenised; no cache, no head. Peers get the texts in batches of {BATCH}, in their order, as
-their documentation shows it. What transformers returns of the last block comes after the last norm: it is compared at
-the others."""
+ABOUT = f"""The activations of the last token after one block or all, of {2 * PAIRS} texts of 5 to 40 words. The floor
+is the least that has to be done: the embedding and the blocks up to the last one asked for, called by hand on the
+batches that covec would make, already tokenised; no cache, no head. Peers get the texts in batches of {BATCH}, in their
+order, as their documentation shows it. What transformers returns of the last block comes after the last norm: it is
+compared at the others."""
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from importlib.metadata import version
@@ -46,7 +47,7 @@ class Seconds:
 
 
 class Contender(Protocol):
-    """Whoever takes part in a heat; `absent` says why it cannot."""
+    """Whoever takes part in a heat; `absent` says why it cannot, also once `result` has been tried."""
 
     name: str
     absent: str | None
@@ -57,21 +58,32 @@ class Contender(Protocol):
 
 
 class Local:
-    """`work` in this process; what it returns is an array or a mapping of arrays. `times` runs are timed as one."""
+    """`work` in this process; what it returns is an array or a mapping of arrays.
+
+    `times` runs are timed as one, after the scope `around` them has been entered.
+    """
 
     absent = None
 
-    def __init__(self, name: str, work: Callable[[], Any], times: int = 1) -> None:
-        self.name, self.work, self.times = name, work, times
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], Any],
+        times: int = 1,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.name, self.work, self.times, self.around = name, work, times, around
 
     def result(self) -> Arrays:
-        return arrays(self.work())
+        with self.around():
+            return arrays(self.work())
 
     def time(self) -> Seconds:
-        wall, cpu = time.perf_counter(), time.process_time()
-        for _ in range(self.times):
-            self.work()
-        return Seconds((time.process_time() - cpu) / self.times, (time.perf_counter() - wall) / self.times)
+        with self.around():
+            wall, cpu = time.perf_counter(), time.process_time()
+            for _ in range(self.times):
+                self.work()
+            return Seconds((time.process_time() - cpu) / self.times, (time.perf_counter() - wall) / self.times)
 
 
 class Difference:
@@ -104,14 +116,15 @@ class Wanted:
 class Heat:
     """Contenders that compute the same, the one that the others are compared with first.
 
-    `distance` of a result to the first one's must not exceed `tolerance`; None where the results are no numbers to
-    compare, and `note` says why. `note` is a paragraph of the page.
+    `distance` of a result to the first one's must not exceed `tolerance`. Those `beside` run in the same rounds and
+    compute something else, as a measure; `note` is a paragraph of the page.
     """
 
     name: str
     contenders: Sequence[Contender]
-    tolerance: float | None
+    tolerance: float
     note: str = ""
+    beside: Sequence[Contender] = ()
     wanted: Sequence[Wanted] = ()
     rounds: int = ROUNDS
     distance: Callable[[Arrays, Arrays], float] = field(default=lambda found, first: largest_difference(found, first))
@@ -160,16 +173,17 @@ def race(name: str, title: str, about: str, heats: Sequence[Heat], versions: Map
 
 
 def _run(heat: Heat) -> dict[str, Any]:
-    present = [one for one in heat.contenders if one.absent is None]
+    everybody = [*heat.contenders, *heat.beside]
     print(f"{heat.name}: comparing results", flush=True)
-    differences = _compare(heat, present)
+    differences = _compare(heat)
+    present = [one for one in everybody if one.absent is None]
     times: dict[str, list[Seconds]] = {one.name: [] for one in present}
     for number in range(heat.rounds):
         shift = number % len(present)
         for one in (*present[shift:], *present[:shift]):
             times[one.name].append(one.time())
         print(f"  round {number + 1}", {key: round(found[-1].cpu, 5) for key, found in times.items()}, flush=True)
-    rows = [_row(one, times, differences, present[0].name) for one in heat.contenders]
+    rows = [_row(one, times, differences, present[0].name) for one in everybody]
     return {
         "name": heat.name,
         "note": heat.note,
@@ -180,15 +194,14 @@ def _run(heat: Heat) -> dict[str, Any]:
     }
 
 
-def _compare(heat: Heat, present: Sequence[Contender]) -> dict[str, float]:
-    first, *others = present
-    expected, differences = first.result(), {}
-    for one in others:
-        found = one.result()
-        if heat.tolerance is not None:
-            differences[one.name] = distance = heat.distance(found, expected)
-            if not distance <= heat.tolerance:
-                raise AssertionError(f"{heat.name}: {one.name} is {distance:.2g} from {first.name}")
+def _compare(heat: Heat) -> dict[str, float]:
+    """How far each result is from the first one; everybody who can has run once then."""
+    found = {one.name: one.result() for one in (*heat.contenders, *heat.beside) if one.absent is None}
+    first, *others = [one.name for one in heat.contenders if one.absent is None]
+    differences = {name: heat.distance(found[name], found[first]) for name in others}
+    for name, distance in differences.items():
+        if not distance <= heat.tolerance:
+            raise AssertionError(f"{heat.name}: {name} is {distance:.2g} from {first}")
     return differences
 
 

@@ -114,7 +114,11 @@ class Remote:
 
     def result(self) -> Arrays:
         with tempfile.TemporaryDirectory() as folder:
-            self.worker.ask(result=self.task, to=f"{folder}/result.npz")
+            try:
+                self.worker.ask(result=self.task, to=f"{folder}/result.npz")
+            except WorkerError as error:
+                self.worker.absent = f"breaks off: {error}"
+                return {}
             with np.load(f"{folder}/result.npz") as file:
                 return dict(file)
 

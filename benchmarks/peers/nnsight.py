@@ -21,10 +21,12 @@ def load(settings):
     def capture(blocks):
         kept = {block: [] for block in blocks}
         for first in range(0, len(texts), size):
+            saved = {}
             with model.trace(texts[first : first + size]) as tracer:
-                saved = [model.model.layers[block].output[:, -1].save() for block in blocks]
+                for block in blocks:
+                    saved[block] = model.model.layers[block].output[:, -1].save()
                 tracer.stop()
-            for block, rows in zip(blocks, saved, strict=True):
+            for block, rows in saved.items():
                 kept[block].append(rows)
         return {f"resid.{block}": torch.cat(rows).float().numpy() for block, rows in kept.items()}
 

@@ -23,11 +23,17 @@ def load(settings):
             f"resid.{layer}": torch.cat([_rows(side[layer]) for side in sides]).float().numpy() for layer in sides[0]
         }
 
-    def vectors():
-        found = train_steering_vector(model, tokenizer, pairs, layers=None, **options)
+    def means(layers):
+        found = train_steering_vector(model, tokenizer, pairs, layers=layers, **options)
         return {f"resid.{layer}": row.float().numpy() for layer, row in found.layer_activations.items()}
 
-    return {"one": lambda: capture([settings["block"]]), "all": lambda: capture(None), "vectors": vectors}
+    middle = [settings["block"]]
+    return {
+        "one": lambda: capture(middle),
+        "all": lambda: capture(None),
+        "mean-one": lambda: means(middle),
+        "mean-all": lambda: means(None),
+    }
 
 
 def _rows(batches):

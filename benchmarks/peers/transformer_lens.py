@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from transformer_lens.model_bridge import TransformerBridge
+from transformers import AutoTokenizer
 
 PACKAGE = "transformer-lens"
 
@@ -13,7 +14,7 @@ def load(settings):
     model = TransformerBridge.boot_transformers(
         settings["model"], device="cpu", dtype=getattr(torch, settings["dtype"])
     )
-    tokenizer = model.tokenizer
+    tokenizer = AutoTokenizer.from_pretrained(settings["model"])  # the bridge's own adds a token to each text
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     texts, size = settings["texts"], settings["batch"]
 
