@@ -10,18 +10,17 @@ are 0 to 4; a recursive feature machine is tuned as in its own code for concepts
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from covec.claims import Claim, ClaimFigure
+from covec.claims._clock import one_thread, processor_seconds
 from covec.claims._figures import above, at_least, mean_figure, shown
 from covec.claims._rivals import ITERATIONS, PROBES, gaussian_subspace, recursive_feature_machine
 from covec.concepts.packaged import example_concept
@@ -178,16 +177,10 @@ def _time(world: _World, setting: _Setting) -> Iterator[ClaimFigure]:
         "Gaussian concept subspace": lambda: gaussian_subspace(X, labels, np.random.default_rng(0), setting.probes),
     }
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         for _ in range(setting.repeats):
             for name, run in runs.items():
-                begun = time.process_time()
-                run()
-                seconds[name].append(time.process_time() - begun)
-    finally:
-        torch.set_num_threads(threads)
+                seconds[name].append(processor_seconds(run))
     own = float(np.median(seconds.pop("RAPTOR")))
     for name, each in seconds.items():
         share = Figure(own / float(np.median(each)), n=setting.repeats, how=f"processor time of a fit at n = {n}")

@@ -11,7 +11,6 @@ trained vectors and prompted variants are not steered with.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from covec.claims import Claim, ClaimFigure
+from covec.claims._clock import one_thread, processor_seconds
 from covec.claims._figures import above, mean_figure, shown
 from covec.claims._fluency import perplexity
 from covec.concepts.examples import Examples
@@ -158,24 +158,18 @@ def _decoded(model: TextModel, concepts: dict[str, Examples]) -> ClaimFigure:
 
 def _cost(model: TextModel, texts: dict[str, tuple[str, ...]], setting: _Setting) -> ClaimFigure:
     """Processor time of one text's activations, over that of training one sentence's vectors."""
-    listed, threads = [text for texts_of in texts.values() for text in texts_of], torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        begun = time.process_time()
-        model.capture(listed, SITES, "last")
-        recorded = (time.process_time() - begun) / len(listed)
-        begun = time.process_time()
-        loss, epochs = _trained(model, listed[0], setting.epochs)
-        share = recorded / (time.process_time() - begun)
-    finally:
-        torch.set_num_threads(threads)
-    how = f"processor time a text; {epochs} epochs to a loss of {loss:.2f} a token"
+    listed = [text for texts_of in texts.values() for text in texts_of]
+    losses: list[float] = []
+    with one_thread():
+        recorded = processor_seconds(lambda: model.capture(listed, SITES, "last")) / len(listed)
+        share = recorded / processor_seconds(lambda: losses.extend(_trained(model, listed[0], setting.epochs)))
+    how = f"processor time a text; {len(losses)} epochs to a loss of {losses[-1]:.2f} a token"
     name = "cost, as a share of a trained vector's"
     return ClaimFigure(name, Figure(share, how=how), SHARE, "below the baseline", share < SHARE)
 
 
-def _trained(model: TextModel, sentence: str, epochs: int) -> tuple[float, int]:
-    """Train vectors at the insertion blocks until the model writes `sentence` from nothing; its loss, and how long."""
+def _trained(model: TextModel, sentence: str, epochs: int) -> list[float]:
+    """Train vectors at the insertion blocks until the model writes `sentence` from nothing; the loss of every epoch."""
     start = model.tokenizer.bos_token_id
     ids = torch.tensor([[start, *model.tokenizer(sentence, add_special_tokens=False)["input_ids"]]])
     ids, generator = ids.to(model.device), torch.Generator().manual_seed(0)
@@ -195,4 +189,4 @@ def _trained(model: TextModel, sentence: str, epochs: int) -> tuple[float, int]:
         for one, gradient in zip(vectors, torch.autograd.grad(loss, vectors), strict=True):
             one.grad = gradient
         optimiser.step()
-    return losses[-1], len(losses)
+    return losses
