@@ -34,3 +34,11 @@ def test_what_was_not_found_anyway_is_not_warned_of():
 
 def test_the_warnings_are_printed():
     assert str(dataclasses.replace(with_p(0.1, 0.1), warnings=("careful",))).endswith("warning: careful")
+
+
+def test_a_prompt_shows_a_study_in_a_line():
+    shown = repr(study("kind"))
+    assert shown.startswith("Study('kind', found-and-used: logistic at resid.17, last/none, test AUROC 0.9")
+    assert shown.count("\n") == 0
+    assert repr(with_p(0.1, 0.2)).count("\n") == 0
+    assert repr(with_p(0.1, 0.2)).count("Study(") == 2

@@ -14,7 +14,7 @@ from covec.errors import CovecError
 _ORTHONORMAL = 1e-4  # float32 rows of an orthonormal basis miss unit length and right angles by about 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Part:
     """Reading directions and written shifts at one site; float32 on the CPU, copied from what is given.
 
@@ -93,6 +93,10 @@ class Part:
             raise CovecError(f"scores need activations [n, {self.width}], not {list(rows.shape)}")
         direction, intercept, scale = (t.to(rows.device) for t in (self.direction, self.intercept, self.scale))
         return (rows @ direction.T + intercept) / scale
+
+    def __repr__(self) -> str:
+        kind = "reads and writes" if self.reads else "writes"
+        return f"Part({kind} {self.rank} row{'' if self.rank == 1 else 's'} of width {self.width})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Part):

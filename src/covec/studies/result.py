@@ -68,7 +68,7 @@ class Illustrations:
     away: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
     """The study of one concept in one model."""
 
@@ -88,12 +88,12 @@ class Study:
     used: Used
     verdict: str
     best: ConceptVector
-    cells: tuple[Cell, ...] = field(repr=False, default=())
+    cells: tuple[Cell, ...] = ()
     wrong_concepts: Mapping[str, Figure] = field(default_factory=dict)
-    illustrations: Illustrations = field(repr=False, default_factory=Illustrations)
+    illustrations: Illustrations = field(default_factory=Illustrations)
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(repr=False, default_factory=dict)  # every option, seeds, versions, digests
+    settings: Mapping[str, Any] = field(default_factory=dict)  # every option, seeds, versions, digests
     looks: int = 1
     seconds: float = 0.0
 
@@ -143,6 +143,10 @@ class Study:
     def _repr_html_(self) -> str:
         return str(registry.resolve("report.study_html")(self))
 
+    def __repr__(self) -> str:
+        found = f"{self.selected.finder} at {self.selected.site}, {self.selected.position}"
+        return f"Study({self.concept!r}, {self.verdict}: {found}, test AUROC {self.test['auroc']})"
+
     def __str__(self) -> str:
         rows = [
             ("verdict", f"{self.verdict}: {VERDICTS[self.verdict]}"),
@@ -161,7 +165,7 @@ class Study:
         return "\n".join([f"{self.concept} in {self.model['name']} ({self.n['rows']} rows)", *lines])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Studies(Mapping[str, Study]):
     """Studies of several concepts that were captured together, by name."""
 
@@ -204,6 +208,9 @@ class Studies(Mapping[str, Study]):
 
     def _repr_html_(self) -> str:
         return str(registry.resolve("report.study_html")(self))
+
+    def __repr__(self) -> str:
+        return f"Studies({', '.join(map(repr, self.values()))})"
 
     def __str__(self) -> str:
         warned = [f"warning: {text}" for text in self.warnings]
