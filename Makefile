@@ -33,7 +33,7 @@ test-newest: | .venv-newest/bin/python ## the tests with the newest releases the
 	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
 	.venv-newest/bin/pytest -n 2
 
-check: test ## the same as test
+check: test ## the same as test; it is what CI runs
 
 format: setup-test ## format the code
 	$(BIN)/ruff check --fix .
@@ -49,7 +49,8 @@ docs: setup-test ## write the generated pages again, and build the site into sit
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
 	PYTHONPATH=tests $(BIN)/python -m families.table > docs/families.md
 	$(BIN)/python -m covec.checks.page > docs/contract.md
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/tables.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the site: site/index.html"
 
 clean: ## remove .venv, caches and outputs

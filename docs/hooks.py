@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(?<=\]\()([\w./-]+\.(?:md|py|toml|yml))(?=[)#])")
-_OTHERS = ("CHANGELOG.md",)  # in the navigation, though no page links there
+_OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")  # in the navigation, though no page links there
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -28,7 +28,9 @@ def on_files(files: Files, config: Any) -> Files:
         path = waiting.pop()
         if files.get_file_from_path(_page_of(path)) is None:
             text = (ROOT / path).read_text(encoding="utf-8")
-            files.append(File.generated(config, _page_of(path), content=_rendered(path, text)))
+            page = File.generated(config, _page_of(path), content=_rendered(path, text))
+            page.inclusion = InclusionLevel.NOT_IN_NAV  # unless mkdocs.yml says otherwise
+            files.append(page)
             waiting += _outside(text, path) if path.endswith(".md") else []
     return files
 

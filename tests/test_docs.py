@@ -1,5 +1,7 @@
-"""The documentation: the site builds without a warning and fetches nothing."""
+"""The documentation: the site builds without a warning and fetches nothing, and the pages say what the code says."""
 
+import ast
+import importlib
 import os
 import re
 import subprocess
@@ -8,14 +10,20 @@ from pathlib import Path
 
 import pytest
 
+import covec
+from covec.concepts import examples
+from covec.studies.result import VERDICTS
+
 ROOT = Path(__file__).parents[1]
+DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "covec"
+HOLE = "\0"  # where a text is filled in
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
     folder = tmp_path_factory.mktemp("docs") / "site"
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     built = subprocess.run(
         build, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
     )
@@ -24,7 +32,7 @@ def site(tmp_path_factory):
 
 
 def test_every_page_is_in_the_site(site):
-    pages = [page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")]
+    pages = [page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")]
     assert not [page for page in pages if not (site / page).is_file()]
 
 
@@ -32,3 +40,45 @@ def test_the_site_fetches_nothing(site):
     fetched = re.compile(r"<(?:link|script|img|iframe)\b[^>]*(?:src|href)=\"?(?:https?:)?//[^>]*>")
     found = {tag for page in site.rglob("*.html") for tag in fetched.findall(page.read_text(encoding="utf-8"))}
     assert not found
+
+
+def told():
+    """Every text in the source, with what is filled in left open."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+ERRORS = re.findall(r"^### `(.*)`$", (DOCS / "errors.md").read_text(encoding="utf-8"), re.M)
+
+
+def test_every_error_that_is_explained_is_one_that_there_is():
+    texts = set(told())
+    found = {message: re.compile(".*".join(map(re.escape, message.split("..."))), re.S) for message in ERRORS}
+    assert not [message for message, pattern in found.items() if not any(map(pattern.search, texts))]
+    assert len(ERRORS) > 30
+
+
+def test_every_table_is_as_the_code_has_it(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    tables = importlib.import_module("tables")
+    stale = [page.name for page in DOCS.rglob("*.md") if tables.written(text := page.read_text("utf-8")) != text]
+    assert not stale, "run `make docs`"
+
+
+def test_the_reference_has_every_public_name():
+    listed = re.findall(r"^::: covec\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(listed) == sorted(set(covec.__all__) - {"__version__"})
+
+
+def test_verdicts_are_those_that_there_are():
+    told = re.findall(r"^\| `([\w-]+)` \|", (DOCS / "trust.md").read_text(encoding="utf-8"), re.M)
+    assert set(told) >= set(VERDICTS)
+
+
+def test_columns_of_examples_are_those_that_are_read():
+    page = (DOCS / "study.md").read_text(encoding="utf-8")
+    assert not [name for name in examples._USED if f"`{name}`" not in page]
