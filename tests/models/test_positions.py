@@ -99,3 +99,14 @@ def test_edits_take_no_pooling() -> None:
 def test_what_an_input_lacks_is_refused(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         mask(Position(text), Layout(np.zeros(3, dtype=bool), 3, 2))
+
+
+@pytest.mark.parametrize("parts", [("mean",), ("last", "middle"), ("middle",), ("last+",), ("",), ("content/mean",)])
+def test_a_position_is_not_made_of_a_short_form(parts: tuple[str, ...]) -> None:
+    with pytest.raises(ModelError, match="is no selection and pooling"):
+        Position(*parts)
+
+
+@pytest.mark.parametrize("text", ["last/none", "content/mean", "from-3/max", "last+generated/none"])
+def test_what_a_prompt_shows_would_make_the_position_again(text: str) -> None:
+    assert repr(Position.parse(text)) == f"Position.parse({text!r})"

@@ -108,3 +108,14 @@ def test_a_pattern_that_chooses_nothing_is_refused(pattern: Any, message: str) -
 
 def test_a_summary_names_every_kind_once() -> None:
     assert summary(MODEL) == "embed, resid.0..9, mlp.0..9, head.0..9.0..2, final"
+
+
+@pytest.mark.parametrize("kind", ["resid.3", "layers.3", "head.3.0", "", "Resid"])
+def test_a_site_is_not_made_of_a_whole_address(kind: str) -> None:
+    with pytest.raises(ModelError, match="is no kind of site"):
+        Site(kind)
+
+
+@pytest.mark.parametrize("text", ["resid.3", "head.3.0", "embed", "features.7@in"])
+def test_what_a_prompt_shows_would_make_the_site_again(text: str) -> None:
+    assert repr(Site.parse(text)) == f"Site.parse({text!r})"

@@ -27,10 +27,26 @@ class Position:
 
     `select` is one of `all`, `content` (no special tokens, no position 0), `prompt`, `answer`, `span`, `generated`,
     `first`, `last`, `from-k`, `k`, or for edits a sum such as `last+generated`; `pool` one of `none`, `mean`, `max`.
+    `Position.parse` makes one of its string, or of the short form of that.
+
+    Raises
+    ------
+    ModelError
+        There is no such selection or pooling.
     """
 
     select: str = "last"
     pool: str = "none"
+
+    def __post_init__(self) -> None:
+        if not _is_known(self.select, self.pool):
+            raise ModelError(
+                f"{str(self)!r} is no selection and pooling; for the short form of one write "
+                f"Position.parse({self.select!r})"
+            )
+
+    def __repr__(self) -> str:
+        return f"Position.parse({str(self)!r})"
 
     def __str__(self) -> str:
         return f"{self.select}/{self.pool}"
@@ -43,8 +59,7 @@ class Position:
         select, _, pool = text.partition("/") if isinstance(text, str) else ("", "", "")
         if not pool and select in _SHORT:
             select, pool = _SHORT[select]
-        parts = select.split("+")
-        if (pool or "none") not in POOLS or not all(part in SELECTS or _INDEX.fullmatch(part) for part in parts):
+        if not _is_known(select, pool or "none"):
             raise ModelError(f"{text!r} is not a position; write for example last, mean, content/max, from-3 or 2")
         return cls(select, pool or "none")
 
@@ -58,6 +73,10 @@ class Position:
         if self.pool != "none":
             raise ModelError(f"an edit acts on tokens and takes no pooling: write {self.select!r}, not {str(self)!r}")
         return self
+
+
+def _is_known(select: str, pool: str) -> bool:
+    return pool in POOLS and all(part in SELECTS or _INDEX.fullmatch(part) for part in select.split("+"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,13 @@ class Site:
     """One address.
 
     `kind` is one of `embed`, `resid`, `attn`, `mlp`, `mixer`, `neuron`, `head`, `key`, `value`, `final`, `block`, or
-    `module` for a dotted path. Blocks count from 0; `resid.k` is the residual stream after block k.
+    `module` for a dotted path. Blocks count from 0; `resid.k` is the residual stream after block k. `Site.parse` makes
+    one of its string.
+
+    Raises
+    ------
+    ModelError
+        There is no such kind.
     """
 
     kind: str
@@ -31,6 +37,13 @@ class Site:
     head: int = -1
     path: str = ""
     end: str = "out"
+
+    def __post_init__(self) -> None:
+        if self.kind not in (*PLAIN, *BLOCKS, *HEADS, "module"):
+            raise ModelError(f"{self.kind!r} is no kind of site; for a whole address write Site.parse({self.kind!r})")
+
+    def __repr__(self) -> str:
+        return f"Site.parse({str(self)!r})"
 
     def __str__(self) -> str:
         if self.kind == "module":
