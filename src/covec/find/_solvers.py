@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from scipy.linalg import eigh
 from torch import Tensor
+from torch.linalg import vecdot
 from torch.nn.functional import softplus
 
 from covec.statistics.auroc import areas_of
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
-CHOOSING, FINAL = 2e-2, 1e-5  # what must be left of the gradient for a solution to choose a ridge by, and to keep
-_STEPS, _TURNS, _HALVINGS = 100, 200, 30
+CHOOSING, FINAL = 1e-3, 1e-5  # what may be left of the gradient in a solution to choose a ridge by, and in one to keep
+_TURNS, _HALVINGS = 1000, 30
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,10 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Loss:
-    """A convex loss of the margin (label x output): its value, its slope and curvature, and its curvature at 0."""
+    """A convex loss of the margin (label x output): its value, and its slope and curvature."""
 
     value: Callable[[Tensor], Tensor]
     slopes: Callable[[Tensor], tuple[Tensor, Tensor]]
-    curvature: float
 
 
 def _logistic(margin: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,8 +91,8 @@ def _squared_hinge(margin: Tensor) -> tuple[Tensor, Tensor]:
     return -2 * short, 2 * (short > 0).to(margin)
 
 
-LOGISTIC = Loss(lambda margin: softplus(-margin), _logistic, 0.25)
-SQUARED_HINGE = Loss(lambda margin: (1 - margin).clamp_min(0).square(), _squared_hinge, 2.0)
+LOGISTIC = Loss(lambda margin: softplus(-margin), _logistic)
+SQUARED_HINGE = Loss(lambda margin: (1 - margin).clamp_min(0).square(), _squared_hinge)
 
 
 def fit_convex(
@@ -121,7 +121,7 @@ def fit_convex(
         candidates = rows.X.new_tensor(ridges).repeat(k)
         problem = Problem.of(rows, loss, trained, candidates, torch.float32)
         solutions = minimise(problem, CHOOSING)
-        outputs = problem.outputs(solutions).unflatten(0, (k, len(ridges)))
+        outputs = (problem.margins(solutions) * rows.signs).unflatten(0, (k, len(ridges)))
         unseen = outputs[folds, :, torch.arange(len(folds), device=folds.device)].T
         chosen = best((score or areas)(unseen, rows.positive), ridges)
         ridge, start = ridges[chosen], solutions.unflatten(0, (k, len(ridges)))[:, chosen].mean(0, keepdim=True)
@@ -152,123 +152,114 @@ class Problem:
     loss
         Of the margin.
     design
-        Coordinates of the rows, and a last column of ones for the intercept, which is not penalised [n, r + 1].
-    signs
-        Labels, +-1 [n].
+        Coordinates of the rows and a last column of ones for the intercept, which is not penalised, times the label of
+        the row [n, r + 1].
+    variances
+        Of the columns of the design, about zero [r + 1].
     share
         1 / n where a problem trains on a row, else 0 [p, n].
     penalty
         The ridge of each problem on each weight [p, r + 1].
-    metric
-        Inverse curvature at zero: on the principal axes it is diagonal [p, r + 1].
     """
 
     loss: Loss
     design: Float[Tensor, "n r1"]
-    signs: Float[Tensor, "n"]
+    variances: Float[Tensor, "r1"]
     share: Float[Tensor, "p n"]
     penalty: Float[Tensor, "p r1"]
-    metric: Float[Tensor, "p r1"]
 
     @classmethod
     def of(cls, rows: Rows, loss: Loss, trained: Tensor, ridges: Tensor, dtype: torch.dtype) -> Problem:
         """The problems of `rows`, with the rows `trained` [p, n] and the ridge [p] of each."""
-        spectrum = rows.spectrum
-        design = torch.cat([spectrum.coordinates, rows.X.new_ones(len(rows.X), 1)], 1)
-        variances = torch.cat([spectrum.variances, rows.X.new_ones(1)])
-        penalty = ridges[:, None].repeat(1, len(variances))
-        penalty[:, -1] = 0
-        metric = 1 / (loss.curvature * variances + penalty)
+        spectrum, one = rows.spectrum, rows.X.new_ones(1)
+        design = rows.signs[:, None] * torch.cat([spectrum.coordinates, one.expand(len(rows.X), 1)], 1)
+        variances = torch.cat([spectrum.variances, one])
+        penalty = ridges[:, None] * torch.cat([torch.ones_like(spectrum.variances), 0 * one])
         share = trained.float() / len(rows.X)
-        return cls(loss, *(part.to(dtype) for part in (design, rows.signs, share, penalty, metric)))
+        return cls(loss, *(part.to(dtype) for part in (design, variances, share, penalty)))
 
     def only(self, going: Tensor) -> Problem:
         """Some of the problems."""
-        return replace(self, **{name: getattr(self, name)[going] for name in ("share", "penalty", "metric")})
+        return replace(self, share=self.share[going], penalty=self.penalty[going])
 
-    def outputs(self, weights: Tensor) -> Tensor:
-        """What weights [p, r + 1] say of every row [p, n]."""
+    def margins(self, weights: Tensor) -> Tensor:
+        """What weights [p, r + 1] say of every row, times its label [p, n]."""
         return weights @ self.design.T
 
-    def objective(self, weights: Tensor, outputs: Tensor) -> Tensor:
+    def objective(self, weights: Tensor, margins: Tensor) -> Tensor:
         """What is minimised [p]."""
-        value = self.loss.value(outputs * self.signs)
-        return (self.share * value).sum(1) + (self.penalty * weights.square()).sum(1) / 2
+        return vecdot(self.share, self.loss.value(margins)) + vecdot(self.penalty, weights.square()) / 2
 
-    def slopes(self, weights: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    def slopes(self, weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient [p, r + 1], and the curvature of each row [p, n]."""
-        slope, curvature = self.loss.slopes(outputs * self.signs)
-        gradient = torch.addcmul((self.share * slope * self.signs) @ self.design, self.penalty, weights)
-        return gradient, self.share * curvature
+        slope, curvature = self.loss.slopes(margins)
+        return torch.addcmul((self.share * slope) @ self.design, self.penalty, weights), self.share * curvature
 
-    def size(self, gradient: Tensor) -> Tensor:
-        """Squared length of a gradient in the metric [p]."""
-        return (gradient.square() * self.metric).sum(1)
+    def metric(self, curvature: Tensor) -> Tensor:
+        """Inverse curvature along each axis, as if all rows shared theirs [p, r + 1]."""
+        shared = curvature.sum(1, keepdim=True).clamp_min(torch.finfo(curvature.dtype).eps)
+        return 1 / torch.addcmul(self.penalty, shared, self.variances)
 
 
 def minimise(problem: Problem, tolerance: float, start: Float[Tensor, "p r1"] | None = None) -> Float[Tensor, "p r1"]:
-    """Solve all of `problem` by Newton's method, each step by conjugate gradients.
+    """Solve all of `problem` by conjugate gradients on the losses themselves.
 
-    One is done once its gradient is `tolerance` times what it was at zero, in the metric of the problem.
+    The directions are those of Hager and Zhang, "A new conjugate gradient method with guaranteed descent and an
+    efficient line search", SIAM Journal on Optimization 16 (2005), in the metric of where each begins; a step is that
+    of Newton's method along the direction, or a part of it. One is done once its gradient is `tolerance` times as long
+    as at zero, both in the metric of their place.
     """
-    weights = torch.zeros_like(problem.metric)
-    initial = problem.size(problem.slopes(weights, problem.outputs(weights))[0])
-    if start is not None:
-        weights = start.to(weights)
-    outputs, solution = problem.outputs(weights), weights.clone()
-    open_ = torch.arange(len(weights), device=weights.device)
-    for _ in range(_STEPS):
-        gradient, curvature = problem.slopes(weights, outputs)
-        left = (problem.size(gradient) / initial[open_]).sqrt()
-        solution[open_] = weights
-        going = torch.nonzero(left > tolerance)[:, 0]
-        if not len(going):
-            break
+    weights = torch.zeros_like(problem.penalty)
+    gradient, curvature = problem.slopes(weights, problem.margins(weights))
+    enough = tolerance**2 * vecdot(problem.metric(curvature), gradient.square())
+    weights = weights if start is None else start.to(weights)
+    margins = problem.margins(weights)
+    objective = problem.objective(weights, margins)
+    solution, open_ = weights.clone(), torch.arange(len(weights), device=weights.device)
+    ahead = before = torch.zeros_like(weights)
+    for _ in range(_TURNS):
+        gradient, curvature = problem.slopes(weights, margins)
+        metric = problem.metric(curvature)
+        going = torch.nonzero(vecdot(metric, gradient.square()) > enough)[:, 0]
         if len(going) < len(open_):
+            solution[open_] = weights
             problem, open_ = problem.only(going), open_[going]
-            state = (weights, outputs, gradient, curvature, left)
-            weights, outputs, gradient, curvature, left = (part[going] for part in state)
-        accuracy = (2 * left).clamp(tolerance / 10, 0.1)
-        step, moved = _newton_step(problem, gradient, curvature, accuracy)
-        length = _step_length(problem, (weights, outputs), (step, moved), (gradient * step).sum(1))
-        weights, outputs = weights + length * step, outputs + length * moved
+            state = (weights, margins, objective, gradient, curvature, metric, enough, ahead, before)
+            weights, margins, objective, gradient, curvature, metric, enough, ahead, before = (
+                part[going] for part in state
+            )
+        if not len(open_):
+            break
+        ahead, before = _direction(gradient, metric, ahead, before), gradient
+        reach = problem.margins(ahead)
+        slope = vecdot(gradient, ahead)
+        length = -slope / (vecdot(curvature, reach.square()) + vecdot(problem.penalty, ahead.square()))
+        weights, margins, objective = _step(problem, (weights, margins, objective), (ahead, reach, slope), length)
+    solution[open_] = weights
     return solution
 
 
-def _newton_step(problem: Problem, gradient: Tensor, curvature: Tensor, accuracy: Tensor) -> tuple[Tensor, Tensor]:
-    """The step [p, r + 1] that cancels `gradient` up to `accuracy` [p], and how it moves the outputs [p, n]."""
-    step, moved = torch.zeros_like(gradient), torch.zeros_like(curvature)
-    residual = -gradient
-    ahead = problem.metric * residual
-    along = (residual * ahead).sum(1)
-    enough = along * accuracy.square()
-    going = along > enough
-    for _ in range(_TURNS):
-        reach = problem.outputs(ahead)
-        bent = torch.addcmul((curvature * reach) @ problem.design, problem.penalty, ahead)
-        length = torch.where(going, along / (ahead * bent).sum(1), 0.0)[:, None]
-        step.addcmul_(length, ahead)
-        moved.addcmul_(length, reach)
-        residual.addcmul_(length, bent, value=-1)
-        steepest = problem.metric * residual
-        previous, along = along, (residual * steepest).sum(1)
-        going = going & (along > enough)
-        if not going.any():
-            break
-        ahead = torch.addcmul(steepest, torch.where(going, along / previous, 0.0)[:, None], ahead)
-    return step, moved
+def _direction(gradient: Tensor, metric: Tensor, last: Tensor, before: Tensor) -> Float[Tensor, "p r1"]:
+    """Where to go, after going along `last` from where the gradient was `before` (both zero at first)."""
+    steepest, change = metric * gradient, gradient - before
+    bent = vecdot(last, change)
+    turn = vecdot(steepest, change) - 2 * vecdot(last, gradient) * vecdot(metric, change.square()) / bent
+    return torch.where(bent > 0, turn / bent, 0.0)[:, None] * last - steepest
 
 
-def _step_length(
-    problem: Problem, here: tuple[Tensor, Tensor], step: tuple[Tensor, Tensor], slope: Tensor
-) -> Float[Tensor, "p 1"]:
-    """The longest of 1, 1/2, 1/4, ... that lowers each objective by enough (Armijo)."""
-    length, objective = torch.ones_like(slope), problem.objective(*here)
+def _step(
+    problem: Problem, here: tuple[Tensor, Tensor, Tensor], along: tuple[Tensor, Tensor, Tensor], length: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights, margins and objective after the longest of `length`, its half, its quarter, ... that lowers each
+    objective by enough (Armijo).
+    """
+    (weights, margins, objective), (ahead, reach, slope) = here, along
     rounding = 10 * torch.finfo(objective.dtype).eps * objective
     for _ in range(_HALVINGS):
-        reached = (start + length[:, None] * whole for start, whole in zip(here, step, strict=True))
-        lower = problem.objective(*reached) <= objective + 1e-4 * length * slope + rounding
-        if lower.all():
+        reached = torch.addcmul(weights, length[:, None], ahead), torch.addcmul(margins, length[:, None], reach)
+        lowered = problem.objective(*reached)
+        enough = lowered <= objective + 1e-4 * length * slope + rounding
+        if enough.all():
             break
-        length = torch.where(lower, length, length / 2)
-    return length[:, None]
+        length = torch.where(enough, length, length / 2)
+    return *reached, lowered
