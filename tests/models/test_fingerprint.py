@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from covec.errors import ModelError
 from covec.models.fingerprint import fingerprint
+from covec.models.text import TextModel
 from tiny import FAMILIES, randomised, tiny_model
 
 # Taken with transformers 4.56.0 and 5.24.0: a change here makes every saved vector foreign to its model.
@@ -137,3 +138,25 @@ def test_settings_of_a_few_architectures_are_identity_where_they_are_set(family,
     config, build = getattr(transformers, f"{family}Config"), getattr(transformers, f"{family}ForCausalLM")
     found = [fingerprint(randomised(lambda o=o: build(config(**small, **o))), tokenizer) for o in (one, one, other)]
     assert found[0] == found[1] != found[2]
+
+
+class Adapted(torch.nn.Linear):
+    """A linear map with adapters beside it, as far as one sees from outside (PEFT's layers are like that)."""
+
+    active_adapters, disable_adapters, merged_adapters, scaling = ("one",), False, (), {"one": 1.0, "two": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("state", "value"),
+    [("active_adapters", ["two"]), ("disable_adapters", True), ("merged_adapters", ["one"]), ("scaling", {"one": 0.5})],
+)
+def test_which_adapters_are_at_work_is_identity(state, value):
+    module, tokenizer = tiny_model("llama")
+    layer = Adapted(32, 32)
+    module.model.layers[0].self_attn.q_proj = layer
+    model = TextModel(module, tokenizer)
+    before = model.fingerprint
+    setattr(layer, state, value)
+    assert model.fingerprint != before
+    delattr(layer, state)
+    assert model.fingerprint == before

@@ -108,6 +108,7 @@ def test_a_pattern_that_chooses_nothing_is_refused(pattern: Any, message: str) -
 
 def test_a_summary_names_every_kind_once() -> None:
     assert summary(MODEL) == "embed, resid.0..9, mlp.0..9, head.0..9.0..2, final"
+    assert summary([Site("resid", 3), Site("head", 0, 0), Site("head", 0, 1)]) == "resid.3, head.0.0..1"
 
 
 @pytest.mark.parametrize("kind", ["resid.3", "layers.3", "head.3.0", "", "Resid"])

@@ -17,29 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from covec.errors import ModelError
+from covec.models.settings import settings
 from covec.models.tokens import special_ids
 
-# What changes the function without changing the shape of any weight. Versions of transformers spell some in two ways.
-_SETTINGS = (
-    ("model_type",),
-    ("num_attention_heads",),
-    ("num_key_value_heads",),
-    ("hidden_act", "activation_function"),
-    ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"),
-    ("rope_theta", "rotary_emb_base"),
-    ("partial_rotary_factor", "rotary_pct"),
-    ("factor",),
-    ("sliding_window",),
-    ("use_parallel_residual",),
-)
-# Those that most architectures lack: they count where they are set, so that others keep their fingerprints.
-_RARE = (
-    *("residual_multiplier", "attention_multiplier", "embedding_multiplier", "logits_scaling", "logit_scale"),
-    *("attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "rope_local_base_freq"),
-    *("num_experts_per_tok", "norm_topk_prob", "routed_scaling_factor", "n_group", "topk_group", "clip_qkv"),
-    *("scale_attn_by_inverse_layer_idx", "use_sliding_window", "alibi"),
-    *("rope_type", "low_freq_factor", "high_freq_factor", "attention_factor"),
-)
 # Behaviour stands for merges, normaliser and pre-tokeniser, whose serialised forms differ between versions.
 _PROBES = (
     "The quick brown fox, aged 1234.5 years, can't jump\n\n1. over  the lazy dogs!",
@@ -76,20 +56,20 @@ def state(module: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
 
 
 def _architecture(module: nn.Module) -> list[Any]:
-    config = getattr(module, "config", None)
-    rare = [[name, value] for name in _RARE if (value := _setting(config, (name,))) not in (None, "0", "default")]
-    return [type(module).__name__, *(_setting(config, aliases) for aliases in _SETTINGS), *rare]
+    return [type(module).__name__, *settings(getattr(module, "config", None)), *_adapters(module)]
 
 
-def _setting(config: Any, aliases: tuple[str, ...]) -> str | None:
-    rotary = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    for alias in aliases:
-        value = getattr(config, alias, None)
-        value = rotary.get(alias) if value is None else value
-        if value is not None:
-            # Seven digits: files in other formats keep numbers in float32.
-            return f"{value:.7g}" if isinstance(value, int | float) else str(value)
-    return None
+def _adapters(module: nn.Module) -> list[Any]:
+    """Of every layer with adapters (PEFT's) those at work, how strongly, and which are merged into its weight."""
+    return [
+        [name, list(part.active_adapters), bool(part.disable_adapters), list(part.merged_adapters), *_strengths(part)]
+        for name, part in module.named_modules()
+        if hasattr(part, "merged_adapters") and hasattr(part, "active_adapters")
+    ]
+
+
+def _strengths(part: Any) -> list[Any]:
+    return sorted((name, f"{value:.7g}") for name, value in getattr(part, "scaling", {}).items())
 
 
 def _weights(module: nn.Module) -> list[Any]:
