@@ -73,3 +73,10 @@ def test_one_label_and_one_target_a_row(wrong) -> None:
         with pytest.raises(ExamplesError, match="for 4 rows: give one each"):
             moments.update(torch.randn(4, 3), **given_wrong)
     assert moments.count() == 0
+
+
+def test_a_prompt_shows_how_many_rows_they_are_of():
+    assert repr(Moments(3)) == "Moments(0 rows of width 3)"
+    found = Moments(3, covariance=False).update(torch.ones(3, 3), [True, False, True])
+    assert repr(found) == "Moments(3 rows of width 3, 1 labelled False, 2 labelled True)"
+    assert repr(Moments(3).update(torch.ones(9, 3), range(9))).endswith("1 labelled 5, ...)")

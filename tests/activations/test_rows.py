@@ -39,3 +39,10 @@ def test_a_site_that_was_not_captured_is_named() -> None:
         found["resid"]
     with pytest.raises(ModelError, match="0 is not a site"):
         list(found)  # Python asks for item 0
+
+
+def test_a_prompt_shows_where_they_were_read_and_no_numbers() -> None:
+    pooled = Activations({SITES[0]: ROWS, SITES[1]: ROWS + 1}, Position("last"))
+    assert repr(pooled) == "Activations(6 inputs, 6 rows at resid.0..1; last/none)"
+    several = Activations({SITES[0]: ROWS}, Position("content"), torch.tensor([0, 1, 1, 6]), torch.arange(6))
+    assert repr(several) == "Activations(3 inputs, 6 rows at resid.0; content/none)"

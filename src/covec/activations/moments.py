@@ -13,6 +13,7 @@ from torch import Tensor
 from covec.errors import ExamplesError
 
 _CHUNK = 4096  # rows reduced in float32 at once: what is rounded and what is copied stays small
+_SHOWN = 6  # labels, where moments are printed
 
 
 class Moments:
@@ -37,6 +38,11 @@ class Moments:
         self._total = _Cell(d, covariance)
         self._cells: dict[tuple[str, Any], _Cell] = {}
         self._cross: dict[str, _Cross] = {}
+
+    def __repr__(self) -> str:
+        labels = [f"{cell.count} labelled {label!r}" for (_, label), cell in self._cells.items()]
+        more = ["..."] if len(labels) > _SHOWN else []
+        return f"Moments({', '.join([f'{self._total.count} rows of width {self.d}', *labels[:_SHOWN], *more])})"
 
     def update(
         self,

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from covec.errors import ExamplesError, ModelError
 from covec.models.positions import Position
-from covec.models.sites import Site
+from covec.models.sites import Site, summary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Activations:
     """Rows of one position at one or several sites, in the caller's order, in float32 on the CPU.
 
@@ -45,6 +45,10 @@ class Activations:
 
     def __len__(self) -> int:
         return len(next(iter(self.rows.values()))) if self.offsets is None else len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        rows = len(next(iter(self.rows.values()), ()))
+        return f"Activations({len(self)} inputs, {rows} rows at {summary(self.sites)}; {self.position})"
 
     def stack(self) -> Float[Tensor, "s rows d"]:
         """All sites in one tensor (a copy); they must have equal widths."""

@@ -100,9 +100,15 @@ def summary(sites: Sequence[Site]) -> str:
     words = []
     for kind in dict.fromkeys(site.kind for site in sites):
         same = [site for site in sites if site.kind == kind]
-        span = f"{kind}.{same[0].block}..{same[-1].block}" if same[0].block >= 0 else kind
-        words.append(span + (f".0..{max(site.head for site in same)}" if same[0].head >= 0 else ""))
+        parts = [kind, _span([site.block for site in same]), _span([site.head for site in same])]
+        words.append(".".join(part for part in parts if part))
     return ", ".join(words)
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """`0..29`, `3` where there is one number, nothing where there are none (-1)."""
+    low, high = min(numbers), max(numbers)
+    return "" if high < 0 else str(high) if low == high else f"{low}..{high}"
 
 
 def _match(pattern: str | Site, sites: Sequence[Site]) -> list[Site]:
