@@ -24,7 +24,7 @@ from covec.concepts.examples import read_concepts
 from covec.statistics.splits import split
 from covec.studies import _sweep as sweeping
 from covec.studies._holdout import fitted, out_of_fold_threshold
-from covec.studies._plan import plan
+from covec.studies._settings import check_settings
 from covec.studies._sweep import Data
 
 SEEDS = range(5)
@@ -36,13 +36,13 @@ def main(files: list[str]) -> None:
     means = []
     for file in files:
         (name, examples), *_ = read_concepts(Path(file)).items()
-        asked = plan(
+        settings = check_settings(
             model, {name: examples}, sites="resid.*", finders=None, position="last,mean", continuations=None,
             split_seed=0, seed=0, quick=False, nulls=19, exact_permutations=None, batch_tokens=512,
         )  # fmt: skip
-        rows = capture_tokens(model, model.tokenize(examples.inputs), asked.sites, asked.positions)
+        rows = capture_tokens(model, model.tokenize(examples.inputs), settings.sites, settings.positions)
         data = Data(examples, rows)
-        both = np.array([(_study(model, data, asked, seed), _probe(data, asked, seed)) for seed in SEEDS])
+        both = np.array([(_study(model, data, settings, seed), _probe(data, settings, seed)) for seed in SEEDS])
         means.append(both.mean(0))
         print(f"{name:<20} study {means[-1][0]:.3f}  probe {means[-1][1]:.3f}", both[:, 0].round(3), flush=True)
     print(f"{'mean':<20} study {np.mean(means, 0)[0]:.3f}  probe {np.mean(means, 0)[1]:.3f}")
@@ -53,21 +53,23 @@ def _split(data, seed):
     return split(one.keys, one.labels, groups=one.groups, pairs=one.pairs, fixed=one.splits, seed=seed)
 
 
-def _study(model, data, asked, seed) -> float:
+def _study(model, data, settings, seed) -> float:
     parts = _split(data, seed)
-    candidates = sweeping.sweep(data, parts.train, parts.validation, asked.sites, asked.positions, asked.finders)
+    candidates = sweeping.sweep(
+        data, parts.train, parts.validation, settings.sites, settings.positions, settings.finders
+    )
     winner = sweeping.best(candidates, lambda one: 0)
-    vector = fitted(model, data, winner, np.concatenate([parts.train, parts.validation]), asked)
-    threshold = out_of_fold_threshold(model, data, winner, np.concatenate([parts.train, parts.validation]), asked)
+    vector = fitted(model, data, winner, np.concatenate([parts.train, parts.validation]), settings)
+    threshold = out_of_fold_threshold(model, data, winner, np.concatenate([parts.train, parts.validation]), settings)
     scores = vector.score(data.at(winner.site, winner.position, parts.test)).numpy()
     return float(((scores > threshold) == data.labels[parts.test]).mean())
 
 
-def _probe(data, asked, seed) -> float:
+def _probe(data, settings, seed) -> float:
     parts = _split(data, seed)
     best, chosen = -1.0, None
-    for position in asked.positions:
-        for site in asked.sites:
+    for position in settings.positions:
+        for site in settings.sites:
             train = data.at(site, position, parts.train).numpy()
             probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
             probe.fit(train, data.labels[parts.train])
