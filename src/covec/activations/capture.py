@@ -20,7 +20,7 @@ from covec.activations.rows import Activations
 from covec.errors import BudgetError, ModelError
 from covec.models.anatomy import Tap
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad, unique
-from covec.models.hardware import hand_back_freed_memory
+from covec.models.hardware import hand_back_freed_memory, out_of_memory
 from covec.models.plan import Plan, edits_in_force, planned
 from covec.models.positions import Layout, Position, is_bare, mask, warn_of_bare
 from covec.models.sites import Site
@@ -30,8 +30,6 @@ from covec.models.tokens import Input, Span, Tokenized
 from covec.progress import Progress, silent
 
 MEMORY_BUDGET = 8 << 30  # bytes of rows kept by one capture, unless the caller says otherwise
-
-
 _LARGE = 8 << 20  # bytes of rows after which what the passes freed is worth handing back
 
 
@@ -250,8 +248,8 @@ def _run(
         with read(model, sites, lambda site, hidden: visit(site, by_token(hidden, batch.ids.shape, site), batch)):
             forward(model, batch)
         return
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
             raise
         if len(rows) == 1:
             raise BudgetError(
@@ -261,14 +259,6 @@ def _run(
     half = len(rows) // 2
     _run(model, tokens, rows[:half], sites, visit, budget)
     _run(model, tokens, rows[half:], sites, visit, budget)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    return (
-        not isinstance(error, RuntimeError)
-        or isinstance(error, torch.OutOfMemoryError)
-        or ("allocate memory" in str(error) or "out of memory" in str(error))
-    )
 
 
 @contextmanager

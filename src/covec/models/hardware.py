@@ -34,7 +34,8 @@ def set_thread_policy() -> None:
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: each library has its own for that."""
     told = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in told or "allocate memory" in told
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return bool(kinds & {"MemoryError", "OutOfMemoryError"}) or "out of memory" in told or "allocate memory" in told
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
