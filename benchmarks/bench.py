@@ -19,6 +19,8 @@ from covec.writing import whole_file
 HERE = Path(__file__).parent
 RACES: dict[str, tuple[str, ...]] = {  # every race, with the peers whose environments it needs
     "capture": ("steering-vectors", "nnsight", "transformer-lens", "interp-engine"),
+    "vectors": ("steering-vectors", "repeng"),
+    "steering": ("steering-vectors", "nnsight"),
 }
 
 
