@@ -90,7 +90,7 @@ class Edit:
 
     @property
     def width(self) -> int | None:
-        """Width of the activations it fits, None where it fits any."""
+        """Width of the activations it fits: that of its first tensor; None where it has none, and fits any."""
         for item in fields(self):
             if isinstance(value := getattr(self, item.name), Tensor):
                 return int(value.shape[-1])
@@ -130,10 +130,6 @@ class Ablate(Edit):
     def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
         return _move(h, self.directions, self.targets)
 
-    @property
-    def width(self) -> int:
-        return int(self.directions.shape[-1])
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SetCoordinate(Edit):
@@ -144,10 +140,6 @@ class SetCoordinate(Edit):
 
     def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
         return _move(h, self.directions, self.targets)
-
-    @property
-    def width(self) -> int:
-        return int(self.directions.shape[-1])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
