@@ -20,7 +20,8 @@ TURNS = (
 
 def found(model, examples):
     """The concept of `examples` at one site, with a threshold and an aggregator fitted on rows it was not made of."""
-    training, held_out = examples.subset(range(0, 240)), examples.subset(range(240, len(examples)))
+    cut = len(examples) * 3 // 4  # between two pairs
+    training, held_out = examples.subset(range(cut)), examples.subset(range(cut, len(examples)))
     rows = model.capture(training.inputs, SITE, position="mean")[SITE]
     finder = WhitenedDifference().fit(rows, training.labels, pairs=training.pairs)
     vector = covec.ConceptVector.from_direction(
