@@ -50,8 +50,8 @@ class Baseline:
     `strongest` names the best single cue, where cues were asked for.
     """
 
-    scores: Float[np.ndarray, " n"]
-    standard: Float[np.ndarray, " n"]
+    scores: Float[np.ndarray, "n"]
+    standard: Float[np.ndarray, "n"]
     auroc: Figure
     accuracy: Figure
     strongest: str = ""
@@ -125,8 +125,8 @@ def balance_warning(words: Baseline) -> str | None:
 class _Fit:
     """Log-odds of the test rows, plain and standardised on the fitted rows, and the AUROC on validation."""
 
-    scores: Float[np.ndarray, " n"]
-    standard: Float[np.ndarray, " n"]
+    scores: Float[np.ndarray, "n"]
+    standard: Float[np.ndarray, "n"]
     validation: float
 
 
@@ -145,7 +145,7 @@ def _fitted(make: Callable[[float], Pipeline], inputs: Any, labels: np.ndarray[A
     return _Fit(scores, (scores - known.mean()) / (known.std() or 1.0), found[best])
 
 
-def _figures(scores: Float[np.ndarray, " n"], examples: Examples, split: Split, seed: int) -> tuple[Figure, Figure]:
+def _figures(scores: Float[np.ndarray, "n"], examples: Examples, split: Split, seed: int) -> tuple[Figure, Figure]:
     labels = examples.labels[split.test]
     groups = [examples.units[row] for row in split.test]
     chance = max(labels.mean(), 1 - labels.mean())

@@ -12,13 +12,13 @@ from scipy.stats import t
 
 _BLOCK = 2_000_000  # weights held at a time, so that memory does not grow with the number of draws
 
-Statistic = Callable[[Float[np.ndarray, "draws n"]], Float[np.ndarray, " draws"]]
+Statistic = Callable[[Float[np.ndarray, "draws n"]], Float[np.ndarray, "draws"]]
 
 
 def cluster_bootstrap(
     value: float,
     statistic: Statistic,
-    groups: Int[np.ndarray, " n"],
+    groups: Int[np.ndarray, "n"],
     *,
     share: bool = False,
     draws: int = 1000,
@@ -60,8 +60,8 @@ def cluster_bootstrap(
 
 
 def weighted_auroc(
-    scores: Float[np.ndarray, " n"], labels: Bool[np.ndarray, " n"], weights: Float[np.ndarray, "draws n"]
-) -> Float[np.ndarray, " draws"]:
+    scores: Float[np.ndarray, "n"], labels: Bool[np.ndarray, "n"], weights: Float[np.ndarray, "draws n"]
+) -> Float[np.ndarray, "draws"]:
     """AUROC where row i counts `weights[:, i]` times; NaN where a class has no weight."""
     order = np.argsort(scores, kind="stable")
     levels = np.flatnonzero(np.append(True, np.diff(scores[order]) > 0))  # where a new score begins: ties are one level

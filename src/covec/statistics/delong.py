@@ -15,7 +15,7 @@ from covec.statistics.auroc import checked_scores
 from covec.statistics.proportions import Z
 
 
-def delong(scores: ArrayLike, labels: ArrayLike) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m m"]]:
+def delong(scores: ArrayLike, labels: ArrayLike) -> tuple[Float[np.ndarray, "m"], Float[np.ndarray, "m m"]]:
     """AUROCs `[m]` of several scores `[m, n]` of the same rows, and their covariance `[m, m]`.
 
     The covariance is NaN where a class has one row.

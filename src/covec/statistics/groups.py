@@ -12,7 +12,7 @@ from covec.errors import ExamplesError
 Groups = Sequence[Hashable] | None  # an id a row, None where a row stands alone
 
 
-def group_codes(groups: Groups, n: int) -> Int[np.ndarray, " n"]:
+def group_codes(groups: Groups, n: int) -> Int[np.ndarray, "n"]:
     """A number from 0 for the group of each row, in order of appearance; a row whose group is None is its own.
 
     Raises

@@ -22,7 +22,7 @@ from covec.statistics.figure import Figure
 from covec.statistics.groups import Groups, group_codes
 from covec.statistics.proportions import difference_interval, phi, wilson
 
-Codes = Int[np.ndarray, " n"]  # the number of each row's group
+Codes = Int[np.ndarray, "n"]  # the number of each row's group
 
 BOOTSTRAP_GROUPS = 20  # fewer say too little of how groups differ
 
@@ -68,7 +68,7 @@ def auroc_difference(
     spread = np.sqrt(covariance[0, 0] * covariance[1, 1])
     correlation = covariance[0, 1] / spread if spread > 0 else 0.0
 
-    def statistic(weights: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, " draws"]:
+    def statistic(weights: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, "draws"]:
         return weighted_auroc(scores, labels, weights) - weighted_auroc(baseline, labels, weights)
 
     def closed_form(codes: Codes) -> tuple[float, float, str]:
@@ -147,7 +147,7 @@ def _figure(
 
 
 def _auroc_interval(
-    scores: Float[np.ndarray, " n"], labels: Bool[np.ndarray, " n"], codes: Codes
+    scores: Float[np.ndarray, "n"], labels: Bool[np.ndarray, "n"], codes: Codes
 ) -> tuple[float, float, str]:
     if codes.max() + 1 == len(labels):
         return auroc_interval(scores, labels)

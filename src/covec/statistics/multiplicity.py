@@ -10,7 +10,7 @@ from covec.errors import ExamplesError
 from covec.statistics.permutation import p_value
 
 
-def holm(p: ArrayLike) -> Float[np.ndarray, " k"]:
+def holm(p: ArrayLike) -> Float[np.ndarray, "k"]:
     """p-values `[k]` corrected for their number, whatever their dependence.
 
     Raises
@@ -32,7 +32,7 @@ def holm(p: ArrayLike) -> Float[np.ndarray, " k"]:
     return corrected
 
 
-def step_down_maximum(observed: ArrayLike, null: ArrayLike) -> Float[np.ndarray, " cells"]:
+def step_down_maximum(observed: ArrayLike, null: ArrayLike) -> Float[np.ndarray, "cells"]:
     """p-values of cells corrected by the maximum over them, stepping down from the highest cell.
 
     Each cell is judged by the maximum of its null over itself and all lower cells, so that cells which move together

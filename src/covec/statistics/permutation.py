@@ -32,9 +32,9 @@ class Exchange:
         Number of each row's block: units exchange labels only within it.
     """
 
-    labels: Bool[np.ndarray, " n"]
-    units: Int[np.ndarray, " n"]
-    blocks: Int[np.ndarray, " n"]
+    labels: Bool[np.ndarray, "n"]
+    units: Int[np.ndarray, "n"]
+    blocks: Int[np.ndarray, "n"]
 
     @classmethod
     def of(cls, labels: ArrayLike, groups: Groups = None, pairs: Groups = None, folds: Groups = None) -> Exchange:
@@ -90,7 +90,7 @@ def permuted_labels(
 
 def null_aurocs(
     scores: ArrayLike, exchange: Exchange, permutations: int = 10_000, *, seed: int = 0
-) -> Float[np.ndarray, " permutations"]:
+) -> Float[np.ndarray, "permutations"]:
     """AUROCs of `scores [n]` under permuted labels.
 
     Raises
@@ -144,12 +144,12 @@ def p_value(
     return np.asarray((1 + (null >= np.asarray(observed) - _ROUNDING).sum(0)) / (1 + len(null)))
 
 
-def _mixed(codes: Int[np.ndarray, " n"], labels: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+def _mixed(codes: Int[np.ndarray, "n"], labels: Bool[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """Whether each row's group has both labels."""
     sizes, positives = np.bincount(codes), np.bincount(codes, weights=labels)
     return np.asarray(((positives > 0) & (positives < sizes))[codes])
 
 
-def _codes_of(*keys: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+def _codes_of(*keys: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
     """Numbers from 0 of the distinct combinations of `keys`."""
     return np.asarray(np.unique(np.stack(keys), axis=1, return_inverse=True)[1].reshape(-1))

@@ -18,7 +18,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     return max(0.0, (middle - spread) / (1 + Z**2 / n)), min(1.0, (middle + spread) / (1 + Z**2 / n))
 
 
-def phi(first: Bool[np.ndarray, " n"], second: Bool[np.ndarray, " n"]) -> float:
+def phi(first: Bool[np.ndarray, "n"], second: Bool[np.ndarray, "n"]) -> float:
     """Correlation of two yes-or-no outcomes of the same rows, with Newcombe's continuity correction; 0 where constant.
 
     References

@@ -93,7 +93,7 @@ class SweepNull:
         self._validation = labels[:, len(train) :]
         self._centred = (labels[:, : len(train)] - labels[:, : len(train)].mean(1, keepdims=True)).T
         self._ridges = np.asarray(ridges, dtype=np.float64)
-        self._areas: dict[tuple[Hashable, str], Float[np.ndarray, " 1+permutations"]] = {}
+        self._areas: dict[tuple[Hashable, str], Float[np.ndarray, "1+permutations"]] = {}
 
     def add(self, cell: Hashable, train: Any, validation: Any) -> None:
         """Take in one cell.
@@ -149,7 +149,7 @@ class SweepNull:
 
 def _factors(
     train: Float[np.ndarray, "n d"], validation: Float[np.ndarray, "m d"], labels: Float[np.ndarray, "n p"]
-) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, " r"], Float[np.ndarray, "r p"]]:
+) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, "r"], Float[np.ndarray, "r p"]]:
     """Factors of validation scores: ridge l gives `left @ (right / (spectrum + l))`, up to a positive factor.
 
     The spectrum is that of the total covariance, by way of the smaller of it and the Gram matrix. It is found in
@@ -167,10 +167,10 @@ def _factors(
 
 def _scores(
     left: Float[np.ndarray, "m r"],
-    spectrum: Float[np.ndarray, " r"],
+    spectrum: Float[np.ndarray, "r"],
     right: Float[np.ndarray, "r p"],
     shape: tuple[int, int],
-    ridges: Float[np.ndarray, " k"],
+    ridges: Float[np.ndarray, "k"],
 ) -> Float[np.ndarray, "1+k p m"]:
     """Scores of the whitened difference and of each ridge, up to a positive factor, from the factors of `[n, d]` rows.
 
