@@ -6,7 +6,7 @@ from scipy.stats import binom, norm
 
 from covec.errors import CovecError
 from covec.statistics.auroc import auroc
-from covec.statistics.intervals import accuracy_difference, accuracy_figure, auroc_difference, auroc_figure
+from covec.statistics.intervals import accuracy_figure, auroc_difference, auroc_figure
 
 
 def _draw(rng, groups, rows, effect, spread=1.0):
@@ -87,15 +87,6 @@ def test_a_perfect_score_does_not_beat_a_nearly_perfect_one():
     assert difference.how.startswith("paired Newcombe and logit-DeLong")
 
 
-def test_accuracy_difference():
-    right, baseline = np.repeat([True, True, False, False], [36, 12, 2, 0]), np.repeat([True, False, True], [36, 12, 2])
-    figure = accuracy_difference(right, baseline)
-    assert (figure.value, figure.low, figure.high) == pytest.approx((0.2, 0.0569, 0.3404), abs=5e-5)  # Newcombe 1998
-    grouped = accuracy_difference(np.repeat(right, 2), np.repeat(baseline, 2), np.repeat(np.arange(50), 2))
-    assert grouped.how.startswith("cluster bootstrap of 50 groups")
-    assert (grouped.low, grouped.high) == pytest.approx((figure.low, figure.high), abs=0.03)
-
-
 @pytest.mark.parametrize("make", [auroc_figure, accuracy_figure, lambda s, y, **k: auroc_difference(s, s, y, **k)])
 def test_bad_input_is_refused(make):
     for scores, labels in (
@@ -108,10 +99,3 @@ def test_bad_input_is_refused(make):
             make(scores, labels)
     with pytest.raises(CovecError, match="1 groups for 2 rows"):
         make([0.0, 1.0], [True, False], groups=["a"])
-
-
-def test_accuracy_difference_takes_outcomes_only():
-    with pytest.raises(CovecError, match="bools"):
-        accuracy_difference([0.2, 0.4], [0.1, 0.3])
-    with pytest.raises(CovecError, match="bools"):
-        accuracy_difference([True, False], [True])

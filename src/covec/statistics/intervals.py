@@ -1,4 +1,4 @@
-"""Figures with their 95% intervals: an AUROC, an accuracy, and the paired difference of two of either.
+"""Figures with their 95% intervals: an AUROC, an accuracy, and the paired difference of two AUROCs.
 
 All are conditional on the fitted vector: they say how a figure would vary over other test rows, not over other
 training rows. Rows of one group are not independent, so where rows share groups the groups are resampled. Where that
@@ -14,13 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from covec.errors import ExamplesError
 from covec.statistics.auroc import auroc, checked_scores
 from covec.statistics.bootstrap import Statistic, cluster_bootstrap, weighted_auroc
 from covec.statistics.delong import auroc_interval, delong, newcombe
 from covec.statistics.figure import Figure
 from covec.statistics.groups import Groups, group_codes
-from covec.statistics.proportions import difference_interval, phi, wilson
+from covec.statistics.proportions import difference_interval, wilson
 
 Codes = Int[np.ndarray, "n"]  # the number of each row's group
 
@@ -100,27 +99,6 @@ def accuracy_figure(
         null,
         seed,
         share=True,
-    )
-
-
-def accuracy_difference(right: ArrayLike, baseline: ArrayLike, groups: Groups = None, *, seed: int = 0) -> Figure:
-    """Accuracy of one predictor minus that of another, from which of the same rows, bool `[n]`, each had right."""
-    right, baseline = np.asarray(right), np.asarray(baseline)
-    if right.dtype != bool or baseline.dtype != bool or right.ndim != 1 or right.shape != baseline.shape:
-        raise ExamplesError(f"right {right.shape} and baseline {baseline.shape} are not bools [n] of the same rows")
-    gain = right.astype(np.float64) - baseline
-
-    def closed_form(codes: Codes) -> tuple[float, float, str]:
-        one, other = ((hits.mean(), *wilson(hits.mean(), codes.max() + 1)) for hits in (right, baseline))
-        return *difference_interval(one, other, phi(right, baseline)), "paired Wilson"
-
-    return _figure(
-        gain.mean(),
-        lambda weights: weights @ gain / weights.sum(1),
-        closed_form,
-        group_codes(groups, len(right)),
-        0.0,
-        seed,
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import sqrt
 
-import numpy as np
-from jaxtyping import Bool
 from scipy.stats import norm
 
 Z = float(norm.ppf(0.975))
@@ -18,30 +16,13 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     return max(0.0, (middle - spread) / (1 + Z**2 / n)), min(1.0, (middle + spread) / (1 + Z**2 / n))
 
 
-def phi(first: Bool[np.ndarray, "n"], second: Bool[np.ndarray, "n"]) -> float:
-    """Correlation of two yes-or-no outcomes of the same rows, with Newcombe's continuity correction; 0 where constant.
-
-    References
-    ----------
-    Newcombe, Improved confidence intervals for the difference between binomial proportions based on paired data,
-    Statistics in Medicine 17 (1998), method 10.
-    """
-    n, a, b = len(first), int(first.sum()), int(second.sum())
-    both = int((first & second).sum())
-    determinant = float(n * both - a * b)  # of the 2 x 2 table
-    if determinant > 0:
-        determinant = max(determinant - n / 2, 0.0)
-    spread = sqrt(a * (n - a) * b * (n - b))
-    return determinant / spread if spread else 0.0
-
-
 def difference_interval(
     first: tuple[float, float, float], second: tuple[float, float, float], correlation: float
 ) -> tuple[float, float]:
     """95% interval of `first - second`, each `(value, low, high)`, from their own intervals and correlation.
 
     Unlike value +- 1.96 standard errors it keeps the lopsidedness of the two intervals, and so has a width where an
-    estimate sits at its bound. For two accuracies it is Newcombe's method 10.
+    estimate sits at its bound. For two proportions it is Newcombe's method 10.
 
     References
     ----------
