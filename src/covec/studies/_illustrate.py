@@ -17,7 +17,10 @@ from covec.models.text import TextModel
 from covec.models.tokens import Input
 from covec.studies.result import Illustrations
 
-PROMPTS, NEW_TOKENS, TEXTS, TOKENS = 3, 30, 3, 12
+PROMPTS = 3  # that the model continues at every strength
+NEW_TOKENS = 30  # of a continuation
+TEXTS = 3  # of either class that are drawn token by token
+TOKENS = 12  # nearest to the direction, at either end
 LONGEST = 400  # characters of a text that is drawn token by token
 
 
