@@ -16,6 +16,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(?<=\]\()([\w./-]+\.(?:md|py|toml|yml))(?=[)#])")
+_SHIM = "https://unpkg.com/iframe-worker/shim"  # which the plugin `offline` asks for
 _OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")  # in the navigation, though no page links there
 
 
@@ -38,6 +39,11 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let the links of a page of docs/ go to pages of the site."""
     return markdown if page.file.generated_by else _relinked(markdown, f"docs/{page.file.src_uri}")
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Fetch nothing: what lets the search work from the disk is ours."""
+    return output.replace(_SHIM, posixpath.relpath("search.js", posixpath.dirname(page.url) or "."))
 
 
 def _outside(text: str, path: str) -> Iterator[str]:
