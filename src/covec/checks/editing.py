@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from covec.checks._check import Law, refusal
+from covec.checks._edit import WIDTH, Subject, applied, planted
 from covec.edits.algebra import Edit, Gate
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
-from covec.worlds.toys import WIDTH as WIDTH
 from covec.worlds.toys import toy
 
-if TYPE_CHECKING:
-    from covec.checks.edits import Subject
-
-LAST = Position("last")
 _TEXTS = ("word1 good2 word3 word4 bad1", "good0 word7", "bad3 bad4 word2")
 _NEAR = 1e-4  # of the largest entry (DESIGN, section 5)
 
@@ -34,8 +29,6 @@ def _model() -> TextModel:
 
 def only_the_selected_tokens_change(subject: Subject) -> None:
     """Tokens that its position selects come out as from the pure function, all others to the bit as they were."""
-    from covec.checks.edits import applied
-
     for select in ("all", "content", "first", "last", "last+generated", "from-2", "1"):
         edits = _with(subject, position=Position(select))
         plain, index = _seen(edits[0].site)
@@ -100,8 +93,6 @@ def the_model_is_left_as_it_was(subject: Subject) -> None:
 
 def what_does_not_fit_is_refused(subject: Subject) -> None:
     """One line, before the model runs, for another width, a site that is not there, pooling, and another model."""
-    from covec.checks.edits import planted
-
     model = _model()
     wrong = [
         subject.edits(planted(width=WIDTH - 1)),
@@ -130,8 +121,6 @@ def _with(subject: Subject, **changes: object) -> tuple[Edit, ...]:
 
 def _strong(subject: Subject) -> list[Edit]:
     """Its edits for class means as large as the toy's activations, so that texts show them."""
-    from covec.checks.edits import planted
-
     return list(subject.edits(planted(size=30)))
 
 

@@ -5,29 +5,27 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
-import inspect
 import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 import covec.edits
 from covec import registry
 from covec.checks import editing
 from covec.checks._check import Check, Law, checks, refusal
+from covec.checks._edit import WIDTH, Subject, applied, planted
 from covec.concepts.bank import load_vector
-from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Edit
 from covec.edits.scope import flatten
 from covec.errors import CovecError
-from covec.models.plan import Pass, Plan
+from covec.models.positions import Position
 
 _NEAR = 1e-5  # of the largest entry: float32 sums of a few hundred terms along other paths
 _HALF = 3e-2  # what bfloat16 may cost (DESIGN, section 5)
@@ -41,55 +39,14 @@ MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def planted(width: int = editing.WIDTH, size: float = 1.0) -> ConceptVector:
-    """The vector of which edits are made, calibrated, of a model whose activations are `size` times as large.
-
-    Its class means are so near to one another that the toy model's tokens lie on both sides of both.
-    """
-    direction, across = torch.randn(2, width, generator=torch.Generator().manual_seed(100))
-    positive = 0.1 * nn.functional.normalize(direction, dim=0) + 0.005 * across
-    return ConceptVector.from_direction(
-        "planted", "resid.0", size * direction, size * positive, -size * positive, calibration=(4.0, 0.5)
-    )
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The edit under test: a function that makes it of a concept vector, and of a strength where it takes one."""
-
-    name: str
-    make: Callable[..., Any]
-
-    @property
-    def has_strength(self) -> bool:
-        """Whether there are several strengths of it."""
-        return "strength" in inspect.signature(self.make).parameters
-
-    def edits(self, vector: ConceptVector | None = None, **options: Any) -> tuple[Edit, ...]:
-        """The edits that it makes of `vector`."""
-        return flatten([self.make(vector or planted(), **options)])
-
-    def apply(self, h: Tensor, vector: ConceptVector | None = None, **options: Any) -> Tensor:
-        """`h` after the edits, as the scope would apply them to every token."""
-        return applied(self.edits(vector, **options), h)
-
-
-def applied(edits: tuple[Edit, ...], h: Float[Tensor, "rows tokens d"]) -> Float[Tensor, "rows tokens d"]:
-    """`h` after `edits`, at every token."""
-    now = Pass(Plan(()), h.shape[0], 0, h.shape[1], h.device)
-    for edit in edits:
-        h = edit.prepare(h.device, h.dtype).apply(h, now)
-    return h
-
-
 def activations(*shape: int, seed: int = 0) -> Float[Tensor, "rows tokens d"]:
     """Random activations as large as those that a vector is made of, and none of them zero."""
-    return 3 * torch.randn(*(shape or (3, 5, editing.WIDTH)), generator=torch.Generator().manual_seed(seed))
+    return 3 * torch.randn(*(shape or (3, 5, WIDTH)), generator=torch.Generator().manual_seed(seed))
 
 
 def _layouts() -> list[Tensor]:
     """The same kind of activations laid out in memory in every way: whole, transposed, sliced, and one row for all."""
-    d = editing.WIDTH
+    d = WIDTH
     sliced = activations(3, 10, 2 * d)[:, ::2, :d]
     return [activations(), activations(5, 3, d).transpose(0, 1), sliced, activations(1, 1, d).expand(3, 5, d)]
 
@@ -108,7 +65,7 @@ def nothing_given_is_changed(subject: Subject) -> None:
 
 def form_is_kept(subject: Subject) -> None:
     """What comes out has the shape, type and device of what went in, also where there are no tokens."""
-    d, devices = editing.WIDTH, ["cpu", "meta", *(["cuda"] if torch.cuda.is_available() else [])]
+    d, devices = WIDTH, ["cpu", "meta", *(["cuda"] if torch.cuda.is_available() else [])]
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         for shape in ((3, 5, d), (1, 1, d), (2, 0, d)):
             for device in devices:
@@ -179,7 +136,7 @@ def edits_are_values(subject: Subject) -> None:
         assert type(edit).__name__ in repr(edit)
         assert edit == again, "made again of the same vector it is another"
         assert hash(edit) == hash(again)
-        assert edit != dataclasses.replace(edit, position=editing.LAST)
+        assert edit != dataclasses.replace(edit, position=Position("last"))
         assert edit != "an edit"
         try:
             edit.fingerprint = "another"  # type: ignore[misc]
