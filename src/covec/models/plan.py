@@ -6,10 +6,12 @@ Edits live on a stack in a context variable, so two threads never see each other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +20,8 @@ import torch
 from torch import Tensor
 
 from covec.models.positions import Layout, Position, mask
+
+_NEW = {"all", "content", "generated"}  # what selects all new text
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,13 @@ class Plan:
     width: int = 0
     owner: object = None
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False)  # edits moved to a device, once a call
+
+    @cached_property
+    def first_new(self) -> float:
+        """The column from which on all rows hold new text; infinite where none is written."""
+        if self.width or self.padding == "right":
+            return self.width or math.inf
+        return max(layout.length for layout in self.layouts)
 
 
 @dataclass
@@ -63,15 +74,14 @@ class Pass:
     def mask(self, position: Position) -> Tensor | None:
         """Tokens of this pass that `position` selects [rows, columns]; None where it selects all of them."""
         if position not in self._masks:
-            chosen = self._select(position)
-            self._masks[position] = None if chosen.all() else torch.from_numpy(chosen).to(self.device)
+            everything = self.start >= self.plan.first_new and bool(_NEW & {*position.select.split("+")})
+            chosen = None if everything else self._select(position)
+            whole = chosen is None or chosen.all()
+            self._masks[position] = None if whole else torch.from_numpy(chosen).to(self.device)
         return self._masks[position]
 
     def _shift(self, row: int) -> int:
-        if self.plan.padding == "right":
-            return 0
-        width = self.plan.width or max(layout.length for layout in self.plan.layouts)
-        return width - self.plan.layouts[row].length
+        return 0 if self.plan.padding == "right" else int(self.plan.first_new) - self.plan.layouts[row].length
 
     def _select(self, position: Position) -> np.ndarray:
         indices = self.indices()
@@ -81,7 +91,7 @@ class Pass:
             known = mask(position, layout)
             inside = (indices[row] >= 0) & (indices[row] < layout.length)
             chosen[row, inside] = known[indices[row, inside]]
-            written = indices[row] >= (layout.length if self.plan.padding == "left" else self.plan.width or np.inf)
+            written = indices[row] >= (layout.length if self.plan.padding == "left" else self.plan.first_new)
             if written.any():  # new text; on the right padding comes before it
                 chosen[row, written] = _writes(position, indices[row, written])
         return chosen
@@ -91,7 +101,7 @@ def _writes(position: Position, indices: np.ndarray) -> np.ndarray:
     """Which generated tokens, at absolute `indices`, a position selects."""
     chosen = np.zeros(len(indices), dtype=bool)
     for part in position.select.split("+"):
-        if part in ("all", "content", "generated"):
+        if part in _NEW:
             chosen[:] = True
         elif part.startswith("from-"):
             chosen |= indices >= int(part[5:])

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import update_wrapper, wraps
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor, is_autocast_enabled, nn
 from torch.amp import autocast, is_autocast_available
 from torch.utils.hooks import RemovableHandle
 
@@ -79,7 +79,9 @@ def _exactly(visit: Visit) -> Visit:
     @wraps(visit)
     def exact(hidden: Tensor) -> Tensor | None:
         kind = hidden.device.type
-        with autocast(kind, enabled=False) if is_autocast_available(kind) else nullcontext():
+        if not (is_autocast_available(kind) and is_autocast_enabled(kind)):
+            return visit(hidden)
+        with autocast(kind, enabled=False):
             return visit(hidden)
 
     return exact
