@@ -18,7 +18,7 @@ from covec.models.text import TextModel
 from covec.worlds.toys import toy
 
 _TEXTS = ("word1 good2 word3 word4 bad1", "good0 word7", "bad3 bad4 word2")
-_NEAR = 1e-4  # of the largest entry (DESIGN, section 5)
+_NEAR = 1e-4  # of the largest entry: what float32 may cost
 
 
 @cache

@@ -28,7 +28,7 @@ from covec.errors import CovecError
 from covec.models.positions import Position
 
 _NEAR = 1e-5  # of the largest entry: float32 sums of a few hundred terms along other paths
-_HALF = 3e-2  # what bfloat16 may cost (DESIGN, section 5)
+_HALF = 3e-2  # what bfloat16 may cost
 MAKERS: dict[str, Callable[..., Any]] = {
     "add": lambda vector, strength=1.0: vector.add(strength),
     "ablate": lambda vector: vector.ablate(),
