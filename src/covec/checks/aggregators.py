@@ -131,7 +131,7 @@ def scores_that_are_no_numbers_are_refused(subject: Subject) -> None:
 
 def a_text_without_content_has_a_token(subject: Subject) -> None:
     """What it reads is a selection that finds a token in every text, also where all of them are special."""
-    selection = subject.kind.tokens()
+    selection = subject.kind.selection()
     assert selection.pool == "none"
     for special in ([True], [True, True, True], [True, False], [False]):
         assert mask(selection, Layout(np.array(special), len(special), len(special) - 1)).any()

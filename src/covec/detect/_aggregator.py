@@ -26,8 +26,8 @@ class Aggregator:
         self.threshold = threshold
 
     @classmethod
-    def tokens(cls) -> Position:
-        """The tokens whose scores it is given."""
+    def selection(cls) -> Position:
+        """Which tokens' scores it is given."""
         return Position(Position.parse(cls.read).select)
 
     def aggregate(

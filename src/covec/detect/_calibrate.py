@@ -55,7 +55,7 @@ def calibrate(
     ]
     candidates = {}
     for name in registry.names("detect"):
-        position = registry.get("detect", name).tokens()
+        position = registry.get("detect", name).selection()
         values, offsets = flat(scores, tokens, position)
         marks = flat(shown, tokens, position)[0]
         unmarked = ~np.logical_or.reduceat(marks, offsets[:-1])  # its span is at tokens that are not read

@@ -155,7 +155,7 @@ def aggregated(
     """One score an input, of the tokens that the aggregator is for."""
     if not tokens:
         return np.zeros(0)
-    return aggregator.aggregate(*flat(scores, tokens, aggregator.tokens()))
+    return aggregator.aggregate(*flat(scores, tokens, aggregator.selection()))
 
 
 def flat(
