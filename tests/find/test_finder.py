@@ -24,6 +24,7 @@ from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference
 from covec.find.ridge import Ridge, held_out
 from covec.statistics.auroc import auroc
+from finding import OF_ROWS, columns
 
 
 class Backwards(Finder):
@@ -112,9 +113,9 @@ def test_means_that_coincide_are_refused_and_neutral_in_a_sweep() -> None:
     same, world = torch.ones(20, 4), draw(20, 4, effect=3, seed=2)
     with pytest.raises(ExamplesError, match="class means coincide"):
         Ridge().fit(same, world.y)
-    for name in registry.names("find"):
-        pairs = world.pairs if name == "pca-pairs" else None
-        fits = registry.get("find", name)().fit_many(torch.stack([same, world.X]), world.y, pairs=pairs)
+    for name in OF_ROWS:
+        required = columns(name, world.pairs)
+        fits = registry.get("find", name)().fit_many(torch.stack([same, world.X]), world.y, **required)
         assert fits.directions[0].tolist() == [1, 0, 0, 0]
         assert fits.score(torch.stack([same, world.X]))[0].tolist() == [0] * 20
         assert torch.isfinite(fits.directions).all()

@@ -21,6 +21,7 @@ from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
 from covec.errors import ModelError
 from covec.models.text import TextModel
+from finding import OF_ROWS, columns
 from laws import fresh
 from tiny import tiny_model
 
@@ -32,12 +33,9 @@ def vectors() -> Bank:
     model, examples = fresh.model(), fresh.examples(30)
     rows = model.capture(examples.inputs, "resid.1", "mean")["resid.1"]
     found = []
-    for name in registry.names("find"):
+    for name in OF_ROWS:
         finder = registry.get("find", name)()
-        pairs = (
-            [f"pair {row % 30}" for row in range(60)] if "pairs" in registry.get("find", name).entry.requires else None
-        )
-        finder.fit(rows, examples.labels, pairs=pairs)
+        finder.fit(rows, examples.labels, **columns(name, [f"pair {row % 30}" for row in range(60)]))
         means = finder.mean_positive_, finder.mean_negative_
         found.append(
             ConceptVector.from_direction(
@@ -70,7 +68,7 @@ def test_every_method_is_bit_equal_once_loaded(saved: Path) -> None:
 
 
 def test_every_method_steers_and_predicts_the_same_in_a_fresh_process(saved: Path, elsewhere: dict[str, Any]) -> None:
-    known = {*registry.names("find"), *registry.names("detect")}
+    known = {*OF_ROWS, *registry.names("detect")}
     assert elsewhere["effects"].keys() == known
     assert fresh.effects(saved) == elsewhere["effects"]
 
@@ -97,9 +95,10 @@ def test_nothing_depends_on_or_moves_the_global_random_numbers(tiny: TextModel) 
     np.random.seed(3)
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
     rows = tiny.capture(examples.inputs, "resid.1", "mean")["resid.1"]
-    for name in registry.names("find"):
-        if "pairs" not in registry.get("find", name).entry.requires:
-            registry.get("find", name)().fit(rows, examples.labels)
+    for name in OF_ROWS:
+        registry.get("find", name)().fit(
+            rows, examples.labels, **columns(name, [f"pair {row % 12}" for row in range(24)])
+        )
     tiny.generate(list(examples.inputs[:2]), max_new_tokens=2)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
@@ -131,16 +130,13 @@ def everything(model: TextModel) -> list[torch.Tensor]:
     examples = fresh.examples(12)
     rows = model.capture(examples.inputs, "resid.1", "mean")["resid.1"]
     found = [rows]
-    for name in registry.names("find"):
-        finder = registry.get("find", name)().fit(
-            rows, examples.labels, pairs=[f"pair {row % 12}" for row in range(24)]
-        )
+    for name in OF_ROWS:
+        required = columns(name, [f"pair {row % 12}" for row in range(24)])
+        finder = registry.get("find", name)().fit(rows, examples.labels, **required)
         vector = ConceptVector.from_direction(
             name, "resid.1", finder.direction_, finder.mean_positive_, finder.mean_negative_
         )
-        fits = registry.get("find", name)().fit_many(
-            rows[None], examples.labels, pairs=[str(row % 12) for row in range(24)]
-        )
+        fits = registry.get("find", name)().fit_many(rows[None], examples.labels, **required)
         found += [*vector.parts[vector.site].tensors().values(), fits.intercepts, fits.scales]
     found.append(
         torch.tensor([one.score for one in model.detect(vector, fresh.TEXTS)], dtype=torch.float64, device="cpu")

@@ -13,6 +13,7 @@ from covec import registry
 from covec.concepts.vector import ConceptVector
 from covec.detect import calibrate
 from covec.models.text import TextModel
+from finding import OF_ROWS, columns
 from laws.fresh import examples
 from laws.given import PROMPTS
 from tiny import tiny_model
@@ -25,9 +26,8 @@ def pipeline(model: TextModel, exact: TextModel | None, site: str, folder: Path)
     assert rows.dtype == torch.float32
     assert torch.isfinite(rows).all()
     pairs = [f"pair {row % 12}" for row in range(24)]
-    for name in registry.names("find"):
-        kind = registry.get("find", name)
-        finder = kind().fit(rows.to(model.dtype), data.labels, pairs=pairs if kind.entry.requires else None)
+    for name in OF_ROWS:
+        finder = registry.get("find", name)().fit(rows.to(model.dtype), data.labels, **columns(name, pairs))
         assert finder.direction_.dtype == finder.mean_positive_.dtype == torch.float32
         assert abs(float(finder.direction_.double().norm()) - 1) < 1e-6
         concept = ConceptVector.from_direction(

@@ -16,6 +16,7 @@ from covec import registry
 from covec.concepts.examples import Examples, read_concepts
 from covec.errors import CovecError
 from covec.models.text import TextModel
+from finding import OF_ROWS, columns
 from laws.fresh import examples
 
 ROWS = 16
@@ -42,13 +43,13 @@ def rows(smol: TextModel) -> torch.Tensor:
     return smol.capture(TEXTS, "resid.9", "mean")["resid.9"]
 
 
-@pytest.mark.parametrize("name", registry.names("find"))
+@pytest.mark.parametrize("name", OF_ROWS)
 def test_every_finder_finds_the_same_probe(rows: torch.Tensor, name: str) -> None:
     kind = registry.get("find", name)
-    pairs = [f"pair {row % ROWS}" for row in range(2 * ROWS)] if "pairs" in kind.entry.requires else None
-    wanted = kind().fit(rows, TRUTH, pairs=pairs)
+    required = columns(name, [f"pair {row % ROWS}" for row in range(2 * ROWS)])
+    wanted = kind().fit(rows, TRUTH, **required)
     for form, labels in FORMS.items():
-        found = kind().fit(rows, labels, pairs=pairs)
+        found = kind().fit(rows, labels, **required)
         assert torch.equal(found.direction_, wanted.direction_), form
         assert (found.intercept_, found.scale_) == (wanted.intercept_, wanted.scale_), form
         concept = found.predict(rows) == found.classes_[1]
@@ -92,8 +93,9 @@ def test_numbers_of_more_than_two_kinds_are_classes(tmp_path: Path, kind: str, l
     assert [list(found.labels).count(True) for found in each.values()] == [len(TEXTS) // 4] * 4
 
 
-@pytest.mark.parametrize("name", registry.names("find"))
+@pytest.mark.parametrize("name", OF_ROWS)
 @pytest.mark.parametrize("labels", [np.arange(2 * ROWS) % 3, np.linspace(0, 1, 2 * ROWS), np.eye(3)[np.arange(32) % 3]])
 def test_finders_refuse_what_are_not_two_classes(rows: torch.Tensor, name: str, labels: np.ndarray) -> None:
+    required = columns(name, [f"pair {row % ROWS}" for row in range(2 * ROWS)])
     with pytest.raises(CovecError):
-        registry.get("find", name)().fit(rows, labels, pairs=[f"pair {row % ROWS}" for row in range(2 * ROWS)])
+        registry.get("find", name)().fit(rows, labels, **required)

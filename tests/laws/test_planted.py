@@ -18,16 +18,16 @@ from covec.concepts.vector import ConceptVector
 from covec.errors import ExamplesError
 from covec.models.text import TextModel
 from covec.statistics.auroc import auroc
+from finding import OF_ROWS, columns
 from laws.given import add
 
 SITE = "resid.5"
 PLANTED = {"easy direction found", "shuffled labels find nothing", "hard direction found"}
 
 
-@pytest.mark.parametrize("name", registry.names("find"))
+@pytest.mark.parametrize("name", OF_ROWS)
 def test_every_finder_has_a_planted_world_and_a_control(name: str) -> None:
-    if registry.get("find", name).entry.needs != "model":
-        assert {check.title for check in finder_checks(name)} >= PLANTED
+    assert {check.title for check in finder_checks(name)} >= PLANTED
 
 
 def planted(model: TextModel, count: int = 18) -> tuple[torch.Tensor, np.ndarray, list[str], torch.Tensor]:
@@ -45,15 +45,15 @@ def world(smol: TextModel) -> tuple[torch.Tensor, np.ndarray, list[str], torch.T
     return planted(smol)
 
 
-@pytest.mark.parametrize("name", registry.names("find"))
+@pytest.mark.parametrize("name", OF_ROWS)
 def test_a_direction_planted_in_the_embedded_model_is_found(world: tuple, name: str) -> None:
     """Methods of differences find the shift itself; those that weigh by noise find what tells the rows apart."""
     rows, labels, pairs, shift = world
     kind = registry.get("find", name)
     count = len(rows) // 2
     known = np.tile(np.arange(count) < count * 2 // 3, 2)
-    own = pairs if kind.entry.requires else None
-    fitted = kind().fit(rows[known], labels[known], pairs=None if own is None else list(np.array(own)[known]))
+    required = columns(name, np.array(pairs)[known])
+    fitted = kind().fit(rows[known], labels[known], **required)
     cosine = torch.nn.functional.cosine_similarity(fitted.direction_, shift, dim=0)
     area = auroc(fitted.decision_function(rows[~known]), labels[~known])
     assert area > 0.9
@@ -64,7 +64,7 @@ def test_a_direction_planted_in_the_embedded_model_is_found(world: tuple, name: 
     # Swapped in half of the pairs, the labels say nothing of the shift, and nothing else tells the rows apart.
     swapped = labels[known] ^ (np.arange(int(known.sum())) % 2 == 0)
     with pytest.raises(ExamplesError, match="class means coincide"):
-        kind().fit(rows[known], swapped, pairs=None if own is None else list(np.array(own)[known]))
+        kind().fit(rows[known], swapped, **required)
 
 
 def test_where_nothing_was_planted_there_is_nothing_to_find(world: tuple) -> None:

@@ -20,6 +20,8 @@ EXPECTED_FAILURES: dict[tuple[str, str, str], str] = {
     ("find", "pca-pairs", "hard direction found"): _SPREAD,
     ("find", "pca-pairs", "loud dimension survived"): _LOUD,
     ("find", "pca-pairs", "shuffled labels find nothing"): _UNSIGNED,
+    ("find", "repit", "hard direction found"): _DROWNED,
+    ("find", "repit", "loud dimension survived"): _LOUD,
 }
 
 # scikit-learn's own checks that a finder cannot pass, by their names.

@@ -34,7 +34,7 @@ from covec.concepts.vector import ConceptVector
 from covec.errors import CovecError
 from covec.find import Finder, fit_together
 
-_HALF = 3e-2  # what bfloat16 may cost (DESIGN, section 5)
+_HALF = 3e-2  # what bfloat16 may cost
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,12 @@ class Subject:
         """Whether it cannot be fitted without pairs."""
         return "pairs" in self.entry.requires
 
+    def columns(self, pairs: list[str] | None) -> dict[str, Any]:
+        """What it requires of the examples beside labels, and nothing else: every other pair is of another category."""
+        named = pairs or []
+        known = {"pairs": pairs, "category": ["other" if int(pair.split()[-1]) % 2 else None for pair in named]}
+        return {name: known[name] for name in self.entry.requires}
+
     def new(self) -> Finder:
         """One that was never fitted."""
         fresh: Finder = clone(self.finder)
@@ -60,7 +66,7 @@ class Subject:
 
     def fit(self, X: Any, y: Any, pairs: list[str]) -> Finder:
         """A fresh one, fitted; it sees the pairs only where it needs them."""
-        return self.new().fit(X, y, pairs=pairs if self.needs_pairs else None)
+        return self.new().fit(X, y, **self.columns(pairs))
 
     def find(self, world: Drawn) -> Finder:
         """A fresh one, fitted on the rows of `world`."""
@@ -94,7 +100,7 @@ def clone_forgets_the_fit(subject: Subject) -> None:
     assert {name: str(value) for name, value in fresh.get_params().items()} == {
         name: str(value) for name, value in subject.finder.get_params().items()
     }
-    again = fitted.fit(world.X, world.y, pairs=world.pairs if subject.needs_pairs else None)
+    again = fitted.fit(world.X, world.y, **subject.columns(world.pairs))
     assert again is fitted
     assert torch.equal(again.direction_, subject.find(world).direction_)
 
@@ -145,10 +151,9 @@ def several_sites_equal_single_ones(subject: Subject) -> None:
     """A batch of sites equals one fit a site, alone or together with another finder."""
     worlds = [draw(60, 24, effect=3, seed=seed) for seed in range(3)]
     X, y, pairs = torch.stack([world.X for world in worlds]), worlds[0].y, worlds[0].pairs
-    own = pairs if subject.needs_pairs else None
-    finder = subject.new()
-    fits = finder.fit_many(X, y, pairs=own)
-    together = fit_together({"one": finder, "two": clone(finder)}, X, y, pairs=own)
+    own, finder = subject.columns(pairs), subject.new()
+    fits = finder.fit_many(X, y, **own)
+    together = fit_together({"one": finder, "two": clone(finder)}, X, y, **own)
     singles = [subject.fit(world.X, y, pairs) for world in worlds]
     assert torch.equal(fits.directions, torch.stack([single.direction_ for single in singles]))
     assert torch.equal(together["two"].directions, fits.directions)
@@ -304,8 +309,8 @@ LAWS: tuple[Law, ...] = (
 )
 ONLY: dict[Law, Callable[[Subject], bool]] = {  # laws that have no meaning for some
     streams_equal_rows: lambda subject: subject.entry.needs == "moments",
-    scikit_learn_takes_it: lambda subject: not subject.needs_pairs,
-    scikit_learn_finds_no_fault: lambda subject: not subject.needs_pairs,
+    scikit_learn_takes_it: lambda subject: not subject.entry.requires,
+    scikit_learn_finds_no_fault: lambda subject: not subject.entry.requires,
 }
 
 
@@ -322,7 +327,7 @@ def finder_checks(
     found: Any = registry.get("find", finder) if isinstance(finder, str) else finder
     subject = Subject(found() if isinstance(found, type) else found)
     if not _reads_rows(subject.entry):
-        raise CovecError(f"{subject.entry.name} needs more than rows and pairs: its contract is another")
+        raise CovecError(f"{subject.entry.name} needs more than rows, pairs and categories: its contract is another")
     laws = [law for law in LAWS if law not in ONLY or ONLY[law](subject)]
     return checks("find", subject.entry.name, laws, subject, expected_failures)
 
@@ -334,4 +339,4 @@ def discovered() -> list[Check]:
 
 
 def _reads_rows(entry: registry.Entry) -> bool:
-    return entry.needs != "model" and set(entry.requires) <= {"pairs"}
+    return entry.needs != "model" and set(entry.requires) <= {"pairs", "category"}

@@ -107,6 +107,11 @@ class Examples:
             raise ExamplesError(f"{self.name}: inputs of kind {self.kind} have no text; give texts or chats")
         return tuple(map(_checks.text_of, self.inputs))
 
+    def column(self, name: str) -> tuple[Any, ...] | None:
+        """The column `name`, one of the fields or a further one [n]; None where there is none."""
+        found = getattr(self, name) if name in ("inputs", *_PER_ROW) else self.extra.get(name)
+        return None if found is None else tuple(found)
+
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The near-duplicate key of every input [n]; inputs that are no text have a digest of their content."""

@@ -6,6 +6,8 @@ A method derives from `Finder` and defines one of
 - `fit_rows(rows)`: it needs the rows themselves (`Rows` also answers what moments answer);
 - `fit(X, y, *, groups, pairs)`, or `fit_many(X, y, *, groups, pairs)` for all sites at once: it does everything itself.
 
+A finder that `requires` further columns of the examples is given them by name, and reads them from `Rows.columns`.
+
 The first two set `direction_`, of any norm and sign. Unit norm, sign, intercept, scale, class means, batches of sites,
 label types, checks and scikit-learn's habits come from here.
 """
@@ -13,7 +15,7 @@ label types, checks and scikit-learn's habits come from here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ClassVar, Self
@@ -26,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from covec.errors import ExamplesError
-from covec.find._rows import Labels, Rows, Units, as_cells
+from covec.find._rows import Columns, Labels, Rows, Units, as_cells
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,15 @@ class Finder(ClassifierMixin, BaseEstimator):
         """Fit from the rows of one site."""
         return self.fit_moments(rows)
 
-    def fit(self, X: Float[Tensor, "n d"], y: Any, *, groups: Units | None = None, pairs: Units | None = None) -> Self:
+    def fit(
+        self,
+        X: Float[Tensor, "n d"],
+        y: Any,
+        *,
+        groups: Units | None = None,
+        pairs: Units | None = None,
+        **columns: Sequence[Any],
+    ) -> Self:
         """Find the direction from rows that lack the concept to rows that have it.
 
         Parameters
@@ -121,32 +131,42 @@ class Finder(ClassifierMixin, BaseEstimator):
             Names of what must stay together when folds are made [n]; pairs where None.
         pairs
             Pair id of each row [n], None where it has none.
+        columns
+            What else the finder's entry `requires` of the examples, by name, one entry a row [n].
 
         Raises
         ------
         ExamplesError
             Shapes, labels or values are not of that kind, or the class means coincide.
         """
+        if strange := sorted(columns.keys() - _asked(self, columns).keys()):
+            raise TypeError(f"{type(self).__name__}.fit takes no {strange[0]!r}")
         X = as_cells(X, 2)
-        labels = Labels.of(y, len(X), groups, pairs)
+        labels = Labels.of(y, len(X), groups, pairs, columns)
         rows = labels.rows(X)
         if not rows.differ:
             raise ExamplesError("the class means coincide, so there is no direction between them: read another site")
         if _defines(self, "fit_many"):
-            self._take(self.fit_many(X[None], y, groups=groups, pairs=pairs))
+            self._take(self.fit_many(X[None], y, groups=groups, pairs=pairs, **columns))
         else:
             self.fit_rows(rows)
         self.classes_ = labels.classes
         return self
 
     def fit_many(
-        self, X: Float[Tensor, "s n d"], y: Any, *, groups: Units | None = None, pairs: Units | None = None
+        self,
+        X: Float[Tensor, "s n d"],
+        y: Any,
+        *,
+        groups: Units | None = None,
+        pairs: Units | None = None,
+        **columns: Sequence[Any],
     ) -> Fits:
         """`fit` at every site of `X` [s, n, d], with the same labels; leaves the finder itself as it is.
 
         A site where the class means coincide, so that nothing can be found, gets the first axis and a scale of 1.
         """
-        return fit_together({"": self}, X, y, groups=groups, pairs=pairs)[""]
+        return fit_together({"": self}, X, y, groups=groups, pairs=pairs, **columns)[""]
 
     def decision_function(self, X: Float[Tensor, "n d"]) -> Float[np.ndarray, "n"]:
         """Scores in units of the concept: the class means of the training rows score -0.5 and +0.5."""
@@ -199,6 +219,7 @@ def fit_together(
     *,
     groups: Units | None = None,
     pairs: Units | None = None,
+    **columns: Sequence[Any],
 ) -> dict[str, Fits]:
     """`fit_many` of several finders, which share what they have in common: the folds and one factorisation a site.
 
@@ -206,11 +227,11 @@ def fit_together(
     ----------
     finders
         Unfitted finders by name; they stay as they are.
-    X, y, groups, pairs
+    X, y, groups, pairs, columns
         Activations [s, n, d] of `s` sites; the rest as in `Finder.fit`.
     """
     X = as_cells(X, 3)
-    labels = Labels.of(y, X.shape[1], groups, pairs)
+    labels = Labels.of(y, X.shape[1], groups, pairs, columns)
     at_once = {name: finder for name, finder in finders.items() if _defines(finder, "fit_many")}
     fitted: dict[str, list[Finder]] = {name: [] for name in finders if name not in at_once}
     for activations in X:
@@ -218,19 +239,28 @@ def fit_together(
         for name in fitted:
             one = clone(finders[name])
             if _defines(one, "fit"):
-                one.fit(activations, labels.positive, groups=groups, pairs=pairs)
+                one.fit(activations, labels.positive, groups=groups, pairs=pairs, **_asked(one, columns))
             elif rows.differ:
                 one.fit_rows(rows)
             else:
                 one._complete(rows, X.new_zeros(X.shape[2]))
             fitted[name].append(one)
-    found = {name: finder.fit_many(X, y, groups=groups, pairs=pairs) for name, finder in at_once.items()}
+    found = {
+        name: finder.fit_many(X, y, groups=groups, pairs=pairs, **_asked(finder, columns))
+        for name, finder in at_once.items()
+    }
     return found | {name: _gathered(ones) for name, ones in fitted.items()}
 
 
 def _defines(finder: Finder, method: str) -> bool:
     """Whether the finder's class does something itself that the contract would do for it."""
     return getattr(type(finder), method) is not getattr(Finder, method)
+
+
+def _asked(finder: Finder, columns: Columns) -> Columns:
+    """Those of the columns that the finder requires: one that does everything itself takes no others."""
+    entry = getattr(finder, "entry", None)
+    return {name: column for name, column in columns.items() if entry and name in entry.requires}
 
 
 def _gathered(ones: list[Finder]) -> Fits:

@@ -6,8 +6,8 @@ are sorted by themselves first, and the same rows in any order lead to the same 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from covec.find._solvers import Spectrum
 from covec.statistics.splits import deal
 
 Units = Sequence[Hashable | None]
+Columns = Mapping[str, Sequence[Any]]
 
 
 class Rows:
@@ -37,10 +38,12 @@ class Rows:
         What must stay together when folds are made, a name a row [n]; None where each row stands for itself.
     pairs
         Pair id of each row [n], None where it has none.
+    columns
+        What else the examples say of each row [n], by name.
 
     Attributes
     ----------
-    X, positive, units, pairs
+    X, positive, units, pairs, columns
         The same, in the order of the rows themselves.
     """
 
@@ -50,6 +53,7 @@ class Rows:
         positive: Bool[np.ndarray, "n"],
         units: Units | None = None,
         pairs: Units | None = None,
+        columns: Columns | None = None,
     ) -> None:
         key = (X.double() @ _probe(X.shape[1])).numpy()
         order = np.lexsort((key, positive))
@@ -57,6 +61,7 @@ class Rows:
         self.positive = torch.from_numpy(positive[order])
         self.units = None if units is None else [units[row] for row in order]
         self.pairs = None if pairs is None else [pairs[row] for row in order]
+        self.columns = {name: [column[row] for row in order] for name, column in (columns or {}).items()}
 
     @property
     def signs(self) -> Float[Tensor, "n"]:
@@ -111,7 +116,7 @@ class Labels:
         The two labels, sorted; the second is the concept [2].
     positive
         True where a row has the concept [n].
-    units, pairs
+    units, pairs, columns
         As in `Rows`.
     """
 
@@ -119,19 +124,20 @@ class Labels:
     positive: Bool[np.ndarray, "n"]
     units: Units | None
     pairs: Units | None
+    columns: Columns = field(default_factory=dict)
 
     @classmethod
-    def of(cls, y: Any, n: int, groups: Units | None, pairs: Units | None) -> Labels:
-        """Check labels, groups and pairs against the number of rows; pairs stand in for groups that are not given."""
+    def of(cls, y: Any, n: int, groups: Units | None, pairs: Units | None, columns: Columns | None = None) -> Labels:
+        """Check all columns against the number of rows; pairs stand in for groups that are not given."""
         classes, positive = two_classes(y)
-        for name, column in (("labels", positive), ("groups", groups), ("pairs", pairs)):
+        for name, column in {"labels": positive, "groups": groups, "pairs": pairs, **(columns or {})}.items():
             if column is not None and len(column) != n:
                 raise ExamplesError(f"{len(column)} {name} for {n} rows; give one a row")
-        return cls(classes, positive, pairs if groups is None else groups, pairs)
+        return cls(classes, positive, pairs if groups is None else groups, pairs, columns or {})
 
     def rows(self, X: Float[Tensor, "n d"]) -> Rows:
         """The rows of one site with these labels."""
-        return Rows(X, self.positive, self.units, self.pairs)
+        return Rows(X, self.positive, self.units, self.pairs, self.columns)
 
 
 def as_cells(X: Any, ndim: int) -> Float[Tensor, "..."]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ def stability(
     *,
     units: Sequence[Hashable],
     pairs: Sequence[Hashable | None] | None = None,
+    columns: Mapping[str, Sequence[Any]] | None = None,
     halvings: int = HALVINGS,
     with_null: bool = True,
     seed: int = 0,
@@ -38,17 +39,20 @@ def stability(
         Makes an unfitted finder.
     units
         What must not be torn apart, by row.
+    columns
+        What else the finder requires, by name and row.
     halvings
         How often the examples are halved.
     with_null
         Whether to repeat everything under shuffled labels.
     """
-    found = _cosines(finder, rows, labels, units, pairs, halvings, seed)
+    carried = {"pairs": pairs, **(columns or {})}
+    found = _cosines(finder, rows, labels, units, carried, halvings, seed)
     null = None
     if with_null:
         rng = np.random.default_rng(seed)
         shuffled = permuted_labels(labels, halvings, groups=units, pairs=pairs, rng=rng)
-        null = float(np.mean([_cosines(finder, rows, one, units, pairs, 1, seed)[0] for one in shuffled]))
+        null = float(np.mean([_cosines(finder, rows, one, units, carried, 1, seed)[0] for one in shuffled]))
     low, high = (float(min(found)), float(max(found))) if len(found) > 1 else (None, None)
     how = f"mean cosine over {halvings} halvings, with their range; null: shuffled labels"
     return Figure(float(np.mean(found)), low, high, null, len(labels), how)
@@ -59,7 +63,7 @@ def _cosines(
     rows: Tensor,
     labels: np.ndarray,
     units: Sequence[Hashable],
-    pairs: Sequence[Hashable | None] | None,
+    carried: Mapping[str, Sequence[Any] | None],
     halvings: int,
     seed: int,
 ) -> list[float]:
@@ -67,9 +71,9 @@ def _cosines(
     for halving in range(halvings):
         directions = []
         for half, _ in folds(units, labels, k=2, seed=seed + halving):
-            own = None if pairs is None else [pairs[row] for row in half]
+            own = {name: None if column is None else [column[row] for row in half] for name, column in carried.items()}
             fitted = finder().fit(
-                rows[torch.from_numpy(half)], labels[half], groups=[units[row] for row in half], pairs=own
+                rows[torch.from_numpy(half)], labels[half], groups=[units[row] for row in half], **own
             )
             directions.append(fitted.direction_)
         cosines.append(float(directions[0] @ directions[1]))

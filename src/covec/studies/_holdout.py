@@ -60,7 +60,7 @@ def holdout(model: TextModel, data: Data, settings: Settings, progress: Progress
     known = np.concatenate([train, validation])
     cells = (settings.sites, settings.positions)
     candidates = sweeping.sweep(data, train, validation, *cells, settings.finders, progress=progress)
-    winner = sweeping.best(candidates, lambda one: _stability(data, one, train, settings, with_null=False).value)
+    winner = sweeping.best(candidates, lambda one: stability_of(data, one, train, settings, with_null=False).value)
     swept = sweeping.null(data, train, validation, *cells, settings.seed)
     vector = fitted(model, data, winner, known, settings)
     at = (winner.site, winner.position)
@@ -83,7 +83,7 @@ def holdout(model: TextModel, data: Data, settings: Settings, progress: Progress
         test_rows=test,
         sizes={"train": len(train), "validation": len(validation), "test": len(test)},
         notes=parts.warnings,
-        stability=_stability(data, winner, known, settings),
+        stability=stability_of(data, winner, known, settings),
         randoms=judge.random_directions(rows, labels, unseen, judged.labels, settings.seed),
         shuffles=shuffles,
         words=bag_of_words(examples, parts, seed=settings.seed),
@@ -95,8 +95,9 @@ def holdout(model: TextModel, data: Data, settings: Settings, progress: Progress
 def fitted(model: TextModel, data: Data, winner: Candidate, rows: Rows, settings: Settings) -> ConceptVector:
     """The winner's finder, fitted on `rows`, as a concept vector."""
     activations = data.at(winner.site, winner.position, rows)
-    finder = settings.finders[winner.finder]()
-    finder.fit(activations, data.labels[rows], groups=data.units(rows), pairs=data.pairs(rows))
+    make = settings.finders[winner.finder]
+    columns, pairs = data.columns(rows, make), data.pairs(rows)
+    finder = make().fit(activations, data.labels[rows], groups=data.units(rows), pairs=pairs, **columns)
     return vector_of(model, data, finder, winner, settings)
 
 
@@ -141,13 +142,15 @@ def null_vectors(data: Data, winner: Candidate, rows: Rows, vector: ConceptVecto
     return NullVectors.of_labels(activations, shuffled, labels, float(vector.write.norm()))
 
 
-def _stability(data: Data, one: Candidate, rows: Rows, settings: Settings, *, with_null: bool = True) -> Figure:
+def stability_of(data: Data, one: Candidate, rows: Rows, settings: Settings, *, with_null: bool = True) -> Figure:
+    """How alike the directions are that a candidate's finder finds in halves of `rows`."""
     return stability(
         settings.finders[one.finder],
         data.at(one.site, one.position, rows),
         data.labels[rows],
         units=data.units(rows),
         pairs=data.pairs(rows),
+        columns=data.columns(rows, settings.finders[one.finder]),
         with_null=with_null,
         seed=settings.seed,
     )

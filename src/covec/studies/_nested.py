@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float
 
 from covec.measure._baselines import Baseline, bag_of_words, cue_probe
-from covec.measure.stability import stability
 from covec.models.text import TextModel
 from covec.progress import Progress
 from covec.statistics.auroc import accuracy, auroc, best_threshold
@@ -21,7 +20,7 @@ from covec.statistics.intervals import accuracy_figure, auroc_figure
 from covec.statistics.splits import Split, deal
 from covec.studies import _judge as judge
 from covec.studies import _sweep as sweeping
-from covec.studies._holdout import Found, fitted, null_vectors
+from covec.studies._holdout import Found, fitted, null_vectors, stability_of
 from covec.studies._settings import Settings
 from covec.studies._sweep import Candidate, Data, Rows
 
@@ -63,14 +62,7 @@ def nested(model: TextModel, data: Data, settings: Settings, progress: Progress)
         test_rows=order,
         sizes={"train": len(order), "validation": 0, "test": len(order)},
         notes=("test figures are pooled over five folds, p_test is approximate",),
-        stability=stability(
-            settings.finders[winner.finder],
-            data.at(winner.site, winner.position, kept),
-            data.labels[kept],
-            units=data.units(kept),
-            pairs=data.pairs(kept),
-            seed=settings.seed,
-        ),
+        stability=stability_of(data, winner, kept, settings),
         randoms=randoms,
         shuffles=shuffles,
         words=_pooled(bag_of_words, data, tests, settings),

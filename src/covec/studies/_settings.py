@@ -112,7 +112,7 @@ def _finders(names: Names | None, concepts: Mapping[str, Examples], quick: bool)
     """The finders that are named, or all that the examples and the time allow; those left out are noted."""
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",") if name.strip()]
-    found, notes = {}, []
+    found, skipped = {}, []
     for name in names if names is not None else registry.names("find"):
         finder = registry.get("find", name)
         lacking = [what for what in finder.entry.requires if any(_lacks(one, what) for one in concepts.values())]
@@ -121,12 +121,12 @@ def _finders(names: Names | None, concepts: Mapping[str, Examples], quick: bool)
         if lacking and names is not None:
             raise ExamplesError(f"{name} needs {' and '.join(lacking)}, which these examples do not carry")
         if lacking:
-            notes.append(f"skipped {name}: needs {' and '.join(lacking)}")
+            skipped.append(f"{name} needs {' and '.join(lacking)}")
         else:
             found[name] = finder
     if not found:
         raise CovecError(f"no finder is left to try: name some of {', '.join(registry.names('find'))}")
-    return found, notes
+    return found, [f"skipped: {', '.join(skipped)}"] if skipped else []
 
 
 def _positions(given: str | Position | Sequence[str | Position]) -> tuple[Position, ...]:
@@ -138,8 +138,7 @@ def _positions(given: str | Position | Sequence[str | Position]) -> tuple[Positi
 
 
 def _lacks(examples: Examples, what: str) -> bool:
-    value = getattr(examples, what, None)
-    return value is None and what not in examples.extra
+    return examples.column(what) is None
 
 
 def _continuations(given: Any, notes: list[str]) -> tuple[Continuation, ...] | None:

@@ -57,6 +57,12 @@ class Data:
         """The pair of each row, None where there are none."""
         return None if self.examples.pairs is None else [self.examples.pairs[row] for row in rows]
 
+    def columns(self, rows: Rows, *finders: Any) -> dict[str, list[Any]]:
+        """What `finders` require of the examples besides pairs, by name, one entry a row."""
+        names = {name for finder in finders for name in finder.entry.requires} - {"pairs"}
+        found = {name: self.examples.column(name) or () for name in sorted(names)}
+        return {name: [column[row] for row in rows] for name, column in found.items()}
+
     def groups(self, rows: Rows) -> list[Any] | None:
         """The group of each row; None where rows stand for themselves (a near-duplicate is of its text's group)."""
         units = self.units(rows)
@@ -92,7 +98,7 @@ def sweep(
 ) -> list[Candidate]:
     """Fit all cells on `train` and score `validation`."""
     labels = data.labels[validation]
-    units, pairs = data.units(train), data.pairs(train)
+    units, pairs, columns = data.units(train), data.pairs(train), data.columns(train, *finders.values())
     found = []
     with progress("fitting", len(positions) * len(sites)) as bar:
         for position in positions:
@@ -100,7 +106,7 @@ def sweep(
                 stacked = torch.stack([data.at(site, position, train) for site in same])
                 unseen = torch.stack([data.at(site, position, validation) for site in same])
                 made = {name: finder() for name, finder in finders.items()}
-                fits = fit_together(made, stacked, data.labels[train], groups=units, pairs=pairs)
+                fits = fit_together(made, stacked, data.labels[train], groups=units, pairs=pairs, **columns)
                 for name, fit in fits.items():
                     scores = fit.score(unseen)
                     areas = np.atleast_1d(auroc(scores, labels))
