@@ -7,7 +7,7 @@ import pytest
 
 from covec import reading
 from covec.errors import CovecError, ExamplesError, FileError
-from covec.reading import ordinary_file
+from covec.reading import is_blank, ordinary_file
 
 
 def refusal(path, **options):
@@ -69,3 +69,20 @@ def test_what_goes_wrong_while_it_is_read_is_one_line(error, reason):
             raise error
         with pytest.raises(KeyError), ordinary_file(made.name):
             raise KeyError
+
+
+@pytest.mark.parametrize(
+    ("value", "blank"),
+    [
+        (None, True),
+        (float("nan"), True),
+        ("", True),
+        (" \t\n", True),
+        ("a", False),
+        (0, False),
+        (0.0, False),
+        ([], False),
+    ],
+)
+def test_a_cell_that_holds_nothing_is_blank(value, blank):
+    assert is_blank(value) == blank

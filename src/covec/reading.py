@@ -53,6 +53,11 @@ def ordinary_file(
         raise error(f"{path} does not fit into memory") from None
 
 
+def is_blank(value: Any) -> bool:
+    """Whether a cell of a table holds nothing: None, NaN, or white space alone."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """For `json.loads(..., object_pairs_hook=unique_keys)`: a key that stands twice is a `ValueError`."""
     found = dict(pairs)

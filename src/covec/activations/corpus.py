@@ -16,7 +16,7 @@ from typing import IO, Any, AnyStr
 from covec.delimited import Unreadable, column_called, delimiter_of, quotes_enclose, rows
 from covec.errors import ExamplesError
 from covec.models.tokens import Input
-from covec.reading import ordinary_file, unique_keys
+from covec.reading import is_blank, ordinary_file, unique_keys
 
 Rows = Iterator[tuple[str, Any]]  # where it stands, and what stands there
 
@@ -71,7 +71,7 @@ def placed_texts(path: Path, column: str | None = None) -> Iterator[tuple[str, I
     """As `texts`, each with its place in the file."""
     place = None
     for place, value in _reader(path)(path, column):
-        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        if is_blank(value):
             raise ExamplesError(f"{place}: the text is empty; fill it in, or remove the row")
         yield place, value
     if place is None:
@@ -81,7 +81,7 @@ def placed_texts(path: Path, column: str | None = None) -> Iterator[tuple[str, I
 def labels(path: Path, column: str) -> Iterator[Any]:
     """The labels of a corpus, one a row, as they stand in `column`; `texts` tells what is refused."""
     for place, value in _reader(path)(path, column):
-        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        if is_blank(value):
             raise ExamplesError(f"{place}: the label is missing; fill it in, or remove the row")
         yield value
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covec.errors import ExamplesError
+from covec.reading import is_blank
 from covec.statistics.splits import near_duplicate_key
 
 ROLES = ("system", "user", "assistant", "tool", "developer")
@@ -106,7 +107,7 @@ def identity(*inputs: Any) -> str:
 
 
 def _check_text(value: Any, place: str) -> None:
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+    if is_blank(value):
         raise ExamplesError(f"{place}: the text is empty; fill it in, or remove the row")
     if not isinstance(value, str):
         raise ExamplesError(
