@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge as Peer
 from sklearn.preprocessing import StandardScaler
 
 from covec.checks.planted import draw
+from covec.errors import ExamplesError
 from covec.find._rows import Rows
 from covec.find._solvers import areas
 from covec.find.mean_difference import MeanDifference
@@ -69,3 +70,9 @@ def test_unbalanced_classes_keep_the_sign() -> None:
     found = Ridge().fit(world.X[kept], world.y[kept])
     assert found.direction_ @ torch.as_tensor(world.direction).float() > 0
     assert found.predict(world.X[kept]).mean() > 0.8
+
+
+def test_a_ridge_that_is_none_is_refused_where_rows_are_few() -> None:
+    world = draw(40, 90, effect=1, seed=0)
+    with pytest.raises(ExamplesError, match="a ridge of 0 is too weak"):
+        Ridge(ridges=(0.0, 1.0)).fit(world.X, world.y)
