@@ -103,7 +103,8 @@ class Rows:
         return bool((gap > 1e-7 * self.X.abs().amax(0)).any())
 
     def _labelled(self, label: bool | None) -> Tensor:
-        return self.X if label is None else self.X[self.positive == label]
+        negatives = len(self.positive) - int(self.positive.sum())  # which stand first
+        return self.X if label is None else self.X[negatives:] if label else self.X[:negatives]
 
 
 @dataclass(frozen=True)
