@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib.metadata import version
 
 import numpy as np
@@ -17,40 +16,39 @@ from sklearn.preprocessing import StandardScaler
 from texts import pairs
 
 import covec
-from covec.find._rows import Rows
 from covec.find.logistic import RIDGES, Logistic
 from covec.find.mean_difference import MeanDifference
 from covec.find.ridge import RIDGES as LEAST_SQUARES
 from covec.find.ridge import Ridge
+from covec.statistics.splits import deal
 
 SITES, ROWS, UNSEEN, WIDTH = 30, 480, 240, 576
 FEW = [9, 19]  # sites where the slowest loop runs
 SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9)
 AS_GOOD = 0.001  # AUROC
-ABOUT = f"""Probes at {SITES} sites on {ROWS} rows of width {WIDTH}, standardised once a site, each of seven ridges fitted
-on five folds and the one of the best out-of-fold AUROC on all rows. scikit-learn's loop is given the folds and has its
-default tolerance. What is compared is an AUROC: by how much the ridge that covec chose falls short of the best one in
-scikit-learn's own figures, and by how much both directions differ on {UNSEEN} unseen rows where both chose the same
-ridge; the larger of the two, at the worst site, must stay below {AS_GOOD:g}. *Made* activations are drawn with a few
-strong factors, features that correlate and three loud ones; *real* ones are those of {NAME} at the last token."""
+ABOUT = f"""Probes at {SITES} sites on {ROWS} rows of width {WIDTH} in float32, standardised once a site: each of seven
+ridges fitted on five folds, and the one of the best out-of-fold AUROC on all rows. scikit-learn's loop is given the
+folds and has its default tolerance. What is compared is an AUROC: by how much the ridge that covec chose falls short of
+the best one in scikit-learn's own figures, and by how much both directions differ on {UNSEEN} unseen rows where both
+chose the same ridge; the larger of the two, at the worst site, must stay below {AS_GOOD:g}. *Made* activations are drawn
+with a few strong factors, features that correlate and three loud ones; *real* ones are those of {NAME} at the last
+token."""
 
 
 def main() -> None:
-    """Logistic regression on made and real activations; ridge, discriminant analysis and difference of means."""
+    """Logistic regression and ridge on made and real activations; discriminant analysis and difference of means."""
     made, real = drawn(), captured()
-    ridge, shrunken = partial(RidgeClassifier), partial(LinearDiscriminantAnalysis, solver="lsqr")
-    logistic = partial(LogisticRegression, max_iter=1000)
     few = [part[FEW] for part in made[:2]] + made[2:]
-    as_ridges = tuple(shrinkage / (1 - shrinkage) for shrinkage in SHRINKAGES)
+    shrunken = tuple(shrinkage / (1 - shrinkage) for shrinkage in SHRINKAGES)
     heats = [
-        chosen("logistic regression, made activations", made, Logistic(), RIDGES, inverse(logistic), 4),
-        chosen("logistic regression, real activations", real, Logistic(), RIDGES, inverse(logistic), 4),
-        chosen("ridge regression, made activations", made, Ridge(), LEAST_SQUARES, penalised(ridge), 6),
-        chosen("ridge regression, real activations", real, Ridge(), LEAST_SQUARES, penalised(ridge), 6),
+        chosen("logistic regression, made activations", made, Logistic(), RIDGES, logistic, 4),
+        chosen("logistic regression, real activations", real, Logistic(), RIDGES, logistic, 4),
+        chosen("ridge regression, made activations", made, Ridge(), LEAST_SQUARES, least_squares, 6),
+        chosen("ridge regression, real activations", real, Ridge(), LEAST_SQUARES, least_squares, 6),
         chosen(
             f"discriminant analysis, seven shrinkages, {len(FEW)} of the sites",
-            few, Ridge(ridges=as_ridges), as_ridges, shrinking(shrunken), 20,
-            "A shrinkage a of the covariance is the ridge a / (1 - a): covec walks the whole path by one factorisation.",
+            few, Ridge(ridges=shrunken), shrunken, discriminant, 20,
+            "A shrinkage a of the covariance is the ridge a / (1 - a): for covec the path is one factorisation.",
         ),
         differences(made),
     ]  # fmt: skip
@@ -90,7 +88,9 @@ def _parts(X, y):
 def chosen(name, data, finder, ridges, peer, wanted, note=""):
     """A heat in which both choose a ridge at every site; `peer(ridge, share of the rows)` makes scikit-learn's."""
     X, unseen, y, truth = data
-    folds = [_folds(cell, y) for cell in X]
+    unseen = unseen.numpy()
+    names = list(range(len(y)))
+    folds = deal(names, y)
 
     def distance(found, first):
         own, best = first["ridge"], found["areas"].max(1)
@@ -104,7 +104,7 @@ def chosen(name, data, finder, ridges, peer, wanted, note=""):
     return Heat(
         name,
         [
-            Local("covec", lambda: _named(finder.fit_many(X, y), ridges)),
+            Local("covec", lambda: _named(finder.fit_many(X, y, groups=names), ridges)),
             Local("scikit-learn", lambda: loop(X.numpy(), y, folds, ridges, peer)),
         ],
         AS_GOOD,
@@ -121,13 +121,6 @@ def _named(fits, ridges):
     return {"directions": fits.directions, "ridge": np.abs(found[:, None] - np.log(ridges)).argmin(1)}
 
 
-def _folds(cell, y):
-    """covec's folds, for the rows in the order in which they are given."""
-    order = Rows(torch.cat([cell, torch.arange(len(y))[:, None]], 1), y)
-    sorted_, folds = Rows(cell, y), np.empty(len(y), dtype=int)
-    raise NotImplementedError
-
-
 def loop(X, y, folds, ridges, peer):
     """scikit-learn at every site: out-of-fold AUROC of every ridge, then a fit on all rows with the best."""
     areas, directions, best = np.empty((len(X), len(ridges))), [], []
@@ -136,28 +129,28 @@ def loop(X, y, folds, ridges, peer):
         Z, outputs = scaler.transform(cell), np.empty(len(y))
         for column, ridge in enumerate(ridges):
             for fold in range(5):
-                known, held_out = folds[site] != fold, folds[site] == fold
+                known, held_out = folds != fold, folds == fold
                 fitted = peer(ridge, known.mean()).fit(Z[known], y[known])
                 outputs[held_out] = fitted.decision_function(Z[held_out])
             areas[site, column] = roc_auc_score(y, outputs)
         best.append(len(ridges) - 1 - areas[site, ::-1].argmax())
-        directions.append(peer(ridges[best[-1]], 1.0).fit(Z, y).coef_[0] / scaler.scale_)
+        directions.append(peer(ridges[best[-1]], 1.0).fit(Z, y).coef_.ravel() / scaler.scale_)
     return {"directions": np.stack(directions), "ridge": np.array(best), "areas": areas}
 
 
-def inverse(make):
-    """Logistic regression has C, which is one over the total penalty; folds keep that of all rows."""
-    return lambda ridge, share: make(C=1 / (ROWS * ridge))
+def logistic(ridge, share):
+    """scikit-learn's logistic regression: its C is one over the total penalty, which folds keep."""
+    return LogisticRegression(C=1 / (ROWS * ridge), max_iter=1000)
 
 
-def penalised(make):
-    """Ridge regression has the total penalty."""
-    return lambda ridge, share: make(alpha=ROWS * ridge)
+def least_squares(ridge, share):
+    """scikit-learn's ridge regression, of the total penalty."""
+    return RidgeClassifier(alpha=ROWS * ridge)
 
 
-def shrinking(make):
-    """Discriminant analysis has a shrinkage of the mean covariance; the total penalty is kept here, too."""
-    return lambda ridge, share: make(shrinkage=ridge / (ridge + share))
+def discriminant(ridge, share):
+    """scikit-learn's discriminant analysis; a share of the rows is shrunken more, which keeps the total penalty."""
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=ridge / (ridge + share))
 
 
 def differences(data):
@@ -178,7 +171,7 @@ def differences(data):
             Local("scikit-learn", centroids),
         ],
         1e-4,
-        "covec's also has class means, scale and intercept, in float64, from rows sorted so that their order is no matter.",
+        "covec's come with class means, scale and intercept, in float64, from rows sorted so that order does not matter.",
     )
 
 
