@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -186,11 +187,10 @@ def name_and_threshold_are_all_of_it(subject: Subject) -> None:
 def the_tail_is_that_of_tokens_that_show_the_concept(subject: Subject) -> None:
     """The threshold is the 1 - delta quantile of the tokens inside the concept: a share delta of them reaches it."""
     given = texts(200, effect=1)
-    fitted = subject.fitted(given)
+    fitted: Any = subject.fitted(given)
     shown = given.scores[given.inside]
-    delta = fitted.delta  # type: ignore[attr-defined]
-    assert delta in fitted.DELTAS  # type: ignore[attr-defined]
-    assert abs((shown > fitted.threshold).mean() - delta) <= 1 / len(shown)
+    assert fitted.delta in fitted.DELTAS
+    assert abs((shown > fitted.threshold).mean() - fitted.delta) <= 1 / len(shown)
 
 
 LAWS: tuple[Law, ...] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,9 +115,9 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-def _with(subject: Subject, **changes: object) -> tuple[Edit, ...]:
+def _with(subject: Subject, **changes: Any) -> tuple[Edit, ...]:
     """The edits of `subject` with other fields."""
-    return tuple(dataclasses.replace(edit, **changes) for edit in subject.edits())  # type: ignore[arg-type]
+    return tuple(dataclasses.replace(edit, **changes) for edit in subject.edits())
 
 
 def _strong(subject: Subject) -> list[Edit]:

@@ -25,6 +25,7 @@ from covec.concepts.exports import export
 from covec.concepts.imports import load_gguf
 from covec.concepts.part import Part
 from covec.concepts.vector import FIELDS, ConceptVector
+from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.statistics.figure import Figure
 
@@ -266,8 +267,8 @@ def sample(
         name,
         parts,
         kind=kind,
-        read_position="content/mean",  # type: ignore[arg-type]
-        write_position="last+generated",  # type: ignore[arg-type]
+        read_position=Position.parse("mean"),
+        write_position=Position("last+generated"),
         aggregator="super-activators",
         threshold=0.1,
         calibration=calibration,

@@ -13,6 +13,7 @@ from torch import Tensor
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
+from covec.models.plan import Pass, Plan
 from covec.models.positions import Position, mask
 from covec.models.tokens import Tokenized
 
@@ -33,7 +34,7 @@ class Encoded:
 
     def edited(self, edit: Edit, h: Float[Tensor, "rows tokens d"]) -> Float[Tensor, "rows tokens d"]:
         """Activations at the site, with `edit` on the chosen tokens."""
-        changed = edit.prepare(h.device, h.dtype).apply(h, None)  # type: ignore[arg-type]
+        changed = edit.prepare(h.device, h.dtype).apply(h, Pass(Plan(()), h.shape[0], 0, h.shape[1], h.device))
         return torch.where(self.chosen[..., None], changed, h)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from covec.concepts.bank import Bank
 from covec.concepts.examples import Examples
@@ -10,6 +10,7 @@ from covec.edits.algebra import Edit
 from covec.errors import CovecError
 from covec.models.text import TextModel
 from covec.progress import Progress, silent
+from covec.registry import Entry
 
 
 class Steering:
@@ -23,6 +24,8 @@ class Steering:
     vectors
         What was learned, as concept vectors that every other verb takes.
     """
+
+    entry: ClassVar[Entry]  # what `@method` registered it as
 
     vectors: Bank
 
@@ -46,6 +49,6 @@ class Steering:
         return self.vectors
 
 
-def provenance(model: TextModel, examples: Examples, entry: Any) -> dict[str, Any]:
+def provenance(model: TextModel, examples: Examples, entry: Entry) -> dict[str, Any]:
     """The fields of a concept vector that say where it came from."""
     return {"method": entry.name, "model": model.describe(), "data": examples.describe()}

@@ -81,7 +81,7 @@ class Scav(Steering):
         held_out = np.concatenate([parts.validation, parts.test])
         labels, unseen = examples.labels[parts.train], examples.labels[held_out]
         rows = model.capture(examples.inputs, self.sites, "last", progress=progress)
-        common: dict[str, Any] = provenance(model, examples, self.entry)  # type: ignore[attr-defined]
+        common = provenance(model, examples, self.entry)
         vectors = []
         with progress("fitting probes", len(rows.sites)) as bar:
             for site in rows.sites:

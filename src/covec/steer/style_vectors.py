@@ -6,7 +6,7 @@ Konen et al., "Style Vectors for Steering Generative Large Language Models", arX
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 from covec.concepts.bank import Bank
 from covec.concepts.examples import Examples
@@ -43,7 +43,7 @@ class StyleVectors(Steering):
     def fit(self, model: TextModel, examples: Examples, *, progress: Progress = silent) -> Self:
         sites = model.select(_inserted(model.blocks) if self.sites is None else self.sites)
         rows = model.capture(examples.inputs, sites, "last", progress=progress)
-        common: dict[str, Any] = provenance(model, examples, self.entry)  # type: ignore[attr-defined]
+        common = provenance(model, examples, self.entry)
         parts: dict[Site, Part] = {}
         for site in sites:
             found = MeanDifference().fit(rows[site], examples.labels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -103,10 +104,10 @@ def _planted(read: bool) -> tuple[LlamaForCausalLM, Float[Tensor, "d"]]:
     return module, direction
 
 
-def _connect(attention: nn.Module, source: Float[Tensor, "d"], target: Float[Tensor, "d"], gain: float) -> None:
+def _connect(attention: Any, source: Float[Tensor, "d"], target: Float[Tensor, "d"], gain: float) -> None:
     """Let the first value of the first head read `source` and write `target`."""
-    attention.v_proj.weight[0] = gain * source  # type: ignore[union-attr, operator]
-    attention.o_proj.weight[:, 0] = gain * target  # type: ignore[union-attr, operator]
+    attention.v_proj.weight[0] = gain * source
+    attention.o_proj.weight[:, 0] = gain * target
 
 
 def _readers(module: LlamaForCausalLM) -> Iterator[nn.Linear]:
