@@ -53,7 +53,8 @@ def _heat(heat: dict[str, Any]) -> list[str]:
     lines += [f"| {heat['rounds']} rounds | time | times covec's | differs |", "| --- | ---: | ---: | ---: |"]
     lines += [_row(row) for row in heat["contenders"]]
     lines += ["", *(f"- {_judged(wanted)}" for wanted in heat["wanted"])]
-    return [*lines, ""] if heat["wanted"] else lines
+    lines += [f"- {heat['arithmetic']}"] if heat["arithmetic"] else []
+    return [*lines, ""] if lines[-1] else lines
 
 
 def _row(row: dict[str, Any]) -> str:

@@ -117,7 +117,8 @@ class Heat:
     """Contenders that compute the same, the one that the others are compared with first.
 
     `distance` of a result to the first one's must not exceed `tolerance`. Those `beside` run in the same rounds and
-    compute something else, as a measure; `note` is a paragraph of the page.
+    compute something else, as a measure. `note` is a paragraph of the page; `arithmetic` makes a sentence of the median
+    times, by name, where a number wanted is out of reach.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Heat:
     beside: Sequence[Contender] = ()
     wanted: Sequence[Wanted] = ()
     rounds: int = ROUNDS
+    arithmetic: Callable[[Mapping[str, float]], str] | None = None
     distance: Callable[[Arrays, Arrays], float] = field(default=lambda found, first: largest_difference(found, first))
 
 
@@ -184,6 +186,7 @@ def _run(heat: Heat) -> dict[str, Any]:
             times[one.name].append(one.time())
         print(f"  round {number + 1}", {key: round(found[-1].cpu, 5) for key, found in times.items()}, flush=True)
     rows = [_row(one, times, differences, present[0].name) for one in everybody]
+    medians = {name: statistics.median(one.cpu for one in found) for name, found in times.items()}
     return {
         "name": heat.name,
         "note": heat.note,
@@ -191,6 +194,7 @@ def _run(heat: Heat) -> dict[str, Any]:
         "tolerance": heat.tolerance,
         "contenders": rows,
         "wanted": [_judged(wanted, times) for wanted in heat.wanted],
+        "arithmetic": "" if heat.arithmetic is None else heat.arithmetic(medians),
     }
 
 

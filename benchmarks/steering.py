@@ -89,8 +89,8 @@ def different_rows(model, prompts, shifts, workers) -> Heat:
             *(Remote(worker.peer, worker, "rows") for worker in workers),
         ],
         1 / 16,
-        f"{FEW_TOKENS} tokens; texts are compared. steering-vectors has one vector a call, so it is called {ROWS} times. "
-        "A row alone and a row in a batch are computed in another order, so that a close choice may fall out otherwise: "
+        f"{FEW_TOKENS} tokens; texts are compared. steering-vectors has one vector a call: {ROWS} calls. A "
+        "row alone and a row in a batch are computed in another order, so that a close choice may fall out otherwise: "
         "two rows may differ.",
         [Local("covec, not steered", lambda: model.generate(prompts, **options))],
         distance=share_of_tokens,
