@@ -16,7 +16,7 @@ PERSONAS = [
 ]
 
 
-def main(openings=50, **options):
+def main(openings=50, new_tokens=25, **options):
     model = covec.load("smollm2-135m")
     examples = covec.Examples.from_templates(PERSONAS, neutral_prompts()[:openings], name="cheerful")
     study = covec.study(model, examples, **{"sites": "resid.8:20", "position": "last", **options})
@@ -26,7 +26,7 @@ def main(openings=50, **options):
     for prompt in prompts:
         for strength in (-2, 2):
             with model.edit(study.best.add(strength)):
-                print(f"{strength:+d}: {prompt}{model.generate(prompt, max_new_tokens=25)!r}")
+                print(f"{strength:+d}: {prompt}{model.generate(prompt, max_new_tokens=new_tokens)!r}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import covec
 from covec.concepts.packaged import example_concept
 
 
-def main(**options):
+def main(new_tokens=25, **options):
     model = covec.load("smollm2-135m")
     study = covec.study(model, example_concept(), **options)  # 160 pairs of sentences, each pair on one subject
     print(study)  # the verdict first; every figure with its interval and what chance would give
@@ -20,7 +20,9 @@ def main(**options):
 
     prompt = "My weekend at the lake was"
     strengths = (-3, 0, 3)  # 1 is the natural difference between praise and complaint, too little to show in a text
-    texts = model.generate([prompt] * 3, edits=[vector.add(strength) for strength in strengths], max_new_tokens=25)
+    texts = model.generate(
+        [prompt] * 3, edits=[vector.add(strength) for strength in strengths], max_new_tokens=new_tokens
+    )
     for strength, text in zip(strengths, texts, strict=True):
         print(f"{strength:+d}: {prompt}{text!r}")
 

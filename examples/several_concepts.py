@@ -23,7 +23,7 @@ def past():
     return covec.Examples.from_lists([then for _, then in pairs], [now for now, _ in pairs], paired=True, name="past")
 
 
-def main(**options):
+def main(new_tokens=25, **options):
     model = covec.load("smollm2-135m")
     concepts = {"praise": example_concept(), "past": past()}
     studies = covec.study(model, concepts, **{"sites": "resid.8:20", "quick": True, **options})
@@ -35,8 +35,8 @@ def main(**options):
     praise, then = (studies[name].best for name in concepts)
     prompt = "Every evening the old man"
     with model.edit(praise.add(2), then.add(2)):
-        print(f"praise and past: {prompt}{model.generate(prompt, max_new_tokens=25)!r}")
-    print(f"plain:           {prompt}{model.generate(prompt, max_new_tokens=25)!r}")
+        print(f"praise and past: {prompt}{model.generate(prompt, max_new_tokens=new_tokens)!r}")
+    print(f"plain:           {prompt}{model.generate(prompt, max_new_tokens=new_tokens)!r}")
 
 
 if __name__ == "__main__":

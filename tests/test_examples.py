@@ -9,12 +9,12 @@ import covec
 from covec.concepts import packaged
 
 SCRIPTS = Path(__file__).parents[1] / "examples"
-FEW = 112  # of the packaged rows, in pairs
-ONE_BLOCK = {"sites": "resid.15", "quick": True, "finders": "mean-difference"}
+FEW = 104  # of the packaged rows, in pairs
+ONE_BLOCK = {"sites": "resid.12", "quick": True, "finders": "mean-difference", "new_tokens": 4}
 LIGHT = {
     "sentiment": (ONE_BLOCK, ["verdict", "test AUROC", "-3: My weekend", "+3: My weekend"]),
-    "persona_from_templates": ({**ONE_BLOCK, "openings": 20}, ["cheerful in", "verdict", "bag of words", "+2: "]),
-    "monitor_chat_with_watch": ({"new_tokens": 6}, ["user:", "model:", "mean score of what it read", "strongest:"]),
+    "persona_from_templates": ({**ONE_BLOCK, "openings": 10}, ["cheerful in", "verdict", "bag of words", "+2: "]),
+    "monitor_chat_with_watch": ({"new_tokens": 4}, ["user:", "model:", "mean score of what it read", "strongest:"]),
     "several_concepts": (ONE_BLOCK, ["praise in", "past in", "the other concept's vector: past", "praise and past:"]),
 }
 
