@@ -202,3 +202,10 @@ def test_masks_follow_the_activations_to_their_device() -> None:
     now = Pass(Plan(layouts), 2, 0, 3, torch.device("cpu"))
     found = _step(edit, Tap(nn.Identity()), [True, False])(torch.empty(2, 3, D, device="meta"), now)
     assert (found.device.type, found.shape) == ("meta", (2, 3, D))
+
+
+def test_a_prompt_shows_an_edit_in_a_line_and_no_numbers_of_its_tensors() -> None:
+    (edit,) = vector().add(1.0, gate=vector(), position="last+generated")
+    assert repr(edit).startswith("Add(site resid.1, position last+generated/none, gate Gate(site resid.1, direction [")
+    assert repr(edit).endswith(f"shift [{D}])")
+    assert "\n" not in repr(edit)

@@ -117,7 +117,7 @@ class Log:
         return f"Log({len(self.rows)} scores of {', '.join(self._names)})"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Watch(Edit):
     """Changes nothing; hands what it sees at its site to the log."""
 

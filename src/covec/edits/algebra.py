@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CONTENT = Position("content")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gate:
     """A detector that lets an edit act only on tokens where it fires.
 
@@ -59,8 +59,11 @@ class Gate:
     def __hash__(self) -> int:
         return hash((self.site, self.threshold, self.above))
 
+    def __repr__(self) -> str:
+        return _shown(self)
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Edit:
     """What all edits share: where they act, on which tokens, behind which gate, and for which model they were made.
 
@@ -102,8 +105,11 @@ class Edit:
     def __hash__(self) -> int:
         return hash((type(self), self.site, self.position))
 
+    def __repr__(self) -> str:
+        return _shown(self)
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Add(Edit):
     """h + shift."""
 
@@ -120,7 +126,7 @@ class Add(Edit):
         return replace(self, shift=shift.to(device))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ablate(Edit):
     """Set the coordinate along each direction to what says nothing: `targets` (a midpoint, or 0 for the projection)."""
 
@@ -131,7 +137,7 @@ class Ablate(Edit):
         return _move(h, self.directions, self.targets)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SetCoordinate(Edit):
     """Set the coordinate along each direction to `targets`."""
 
@@ -142,7 +148,7 @@ class SetCoordinate(Edit):
         return _move(h, self.directions, self.targets)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ToProbability(Edit):
     """The smallest shift that brings a probe's probability to a limit, and none where it already keeps it.
 
@@ -174,6 +180,18 @@ def _same(mine: Any, theirs: Any) -> bool:
         return bool(mine == theirs)
     alike = (mine.shape, mine.dtype, mine.device) == (theirs.shape, theirs.dtype, theirs.device)
     return alike and torch.equal(mine, theirs)
+
+
+def _shown(one: Any) -> str:
+    """What a prompt shows: the fields that are set, of tensors the shape alone."""
+    texts = []
+    for item in fields(one):
+        value = getattr(one, item.name)
+        if value is None or item.name == "fingerprint":
+            continue
+        shape_or_value = list(value.shape) if isinstance(value, Tensor) else value
+        texts.append(f"{item.name} {value:.3g}" if isinstance(value, float) else f"{item.name} {shape_or_value}")
+    return f"{type(one).__name__}({', '.join(texts)})"
 
 
 def _move(h: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
