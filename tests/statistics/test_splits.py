@@ -218,3 +218,11 @@ def test_a_split_column_keeps_no_row_of_an_earlier_group() -> None:
     parts = split(keys, alternating(10), groups=groups, fixed=fixed)
     assert [part.tolist() for part in (parts.train, parts.validation, parts.test)] == [[0, 1, 2, 3], [5, 6], [7, 8]]
     assert parts.warnings == left_out(units(keys, groups=groups))
+
+
+@given(st.integers(0, 10**6), st.integers(5, 30), st.integers(5, 30), st.integers(0, 6))
+def test_which_class_is_called_positive_moves_no_row(seed: int, positive: int, negative: int, both: int) -> None:
+    labels = np.repeat([True, False], [positive + both, negative + both])
+    names = [*(f"p{one}" for one in range(positive)), *(f"b{one}" for one in range(both))]
+    names += [*(f"b{one}" for one in range(both)), *(f"n{one}" for one in range(negative))]
+    np.testing.assert_array_equal(deal(names, labels, seed=seed), deal(names, ~labels, seed=seed))

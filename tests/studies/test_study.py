@@ -95,6 +95,13 @@ def test_little_data_are_cross_validated_with_the_selection_inside(model, n, reg
     assert any("five folds" in note for note in study.notes)
 
 
+def test_a_split_column_does_not_make_few_examples_enough(model):
+    given = examples(12)
+    parts = tuple(("train", "train", "validation", "test")[row % 4] for row in range(12) for _ in range(2))
+    study = covec.study(model, Examples(given.inputs, given.labels, splits=parts, name="few"), quick=True)
+    assert (study.verdict, study.regime) == ("too-little-data", "holdout")
+
+
 def test_several_concepts_share_a_capture_and_are_nulls_of_each_other(model, monkeypatch):
     import covec.studies._run as run
 

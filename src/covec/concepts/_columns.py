@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from covec.concepts._checks import identity
-from covec.concepts._tables import DELIMITERS, Table
+from covec.concepts._tables import Table
+from covec.delimited import DELIMITERS
 from covec.errors import ExamplesError
 
 _SPLITS = {

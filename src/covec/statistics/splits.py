@@ -39,6 +39,12 @@ class Split:
     warnings: tuple[str, ...] = ()
 
 
+def lot(unit: Hashable, seed: int) -> float:
+    """A fraction in [0, 1) that depends on the unit's name and the salt alone: what is sorted by it is dealt fairly."""
+    digest = hashlib.sha256(f"{seed}\0{unit}".encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:6]) / 2**48
+
+
 def near_duplicate_key(text: str) -> str:
     """`text` after NFKC, case folding and removal of punctuation and white space, and nothing looser.
 
@@ -145,7 +151,7 @@ def split(
     names = units(keys, groups=groups, pairs=pairs)
     if fixed is not None:
         return _fixed(fixed, labels, names, [ids for ids in (keys, groups, pairs) if ids is not None])
-    part = np.array([-1 if name is None else int(np.searchsorted(_UPPER_ENDS, _hash(name, seed))) for name in names])
+    part = np.array([-1 if name is None else int(np.searchsorted(_UPPER_ENDS, lot(name, seed))) for name in names])
     if _lacking(part, labels):
         fold = deal(names, labels, k=5, seed=seed)
         part = np.select([fold < 0, fold == 0, fold == 1], [-1, 2, 1], 0)
@@ -171,9 +177,9 @@ def deal(
 ) -> Int[np.ndarray, " n"]:
     """The fold of every row, 0 to k - 1 (-1 where its unit is None).
 
-    Units are sorted by their hash and dealt out in turn, first those with positives alone, then those with both
-    classes, then those with negatives alone. Each class is thus one run of that line: with `k` units or more it
-    reaches every fold.
+    Units are sorted by their hash and dealt out in turn: those of one class alone, those with both, those of the other
+    alone. Each class is thus one run of that line: with `k` units or more it reaches every fold. The class of the
+    lowest hash comes first, so that the folds do not depend on which class is called positive.
 
     Raises
     ------
@@ -189,8 +195,10 @@ def deal(
         count = sum(label in held for held in classes.values())
         if count < k:
             raise ExamplesError(f"{count} independent {name} examples cannot fill {k} folds; add examples")
-    strata = [{True}, {True, False}, {False}]
-    line = sorted(classes, key=lambda unit: (strata.index(classes[unit]), _hash(unit, seed), str(unit)))
+    lots = {unit: (lot(unit, seed), str(unit)) for unit in classes}
+    pure = [unit for unit, held in classes.items() if len(held) == 1]
+    first = classes[min(pure, key=lots.__getitem__)] if pure else set()
+    line = sorted(classes, key=lambda unit: (len(first ^ classes[unit]), lots[unit]))
     fold_of = {unit: place % k for place, unit in enumerate(line)}
     return np.array([-1 if unit is None else fold_of[unit] for unit in units])
 
@@ -227,9 +235,3 @@ def _lacking(part: NDArray[Any], labels: NDArray[np.bool_]) -> str:
             if not (labels[part == index] == label).any():
                 return f"{class_name} {name}"
     return ""
-
-
-def _hash(unit: Hashable, seed: int) -> float:
-    """A fraction in [0, 1) that depends on the unit's name and the salt alone."""
-    digest = hashlib.sha256(f"{seed}\0{unit}".encode(errors="surrogatepass")).digest()
-    return int.from_bytes(digest[:6]) / 2**48

@@ -124,6 +124,7 @@ def _captured(
                 position: Activations({site: whole[spans_of[name]] for site, whole in found.rows.items()}, position)
                 for position, found in rows.items()
             },
+            model,
         )
         for name, examples in concepts.items()
     }
@@ -141,7 +142,8 @@ def _one(
     begun = time.monotonic()
     examples = data.examples
     independent = independent_groups(examples.units, data.labels)
-    kind = regime(min(independent)) if examples.splits is None else "holdout"
+    enough = regime(min(independent))
+    kind = "holdout" if examples.splits is not None else enough
     found = (holdout if kind == "holdout" else nested)(model, data, settings, progress)
     if settings.exact_permutations:
         p_sweep, note = exact_p(data, found, settings, progress)
@@ -153,7 +155,7 @@ def _one(
     random_direction = judge.random_figure(found.randoms)
     beyond_words = found.test.beyond(found.words.scores, settings.seed)
     verdict, warnings = judge.verdict(
-        too_little=kind == "too-little-data",
+        too_little=enough == "too-little-data",
         p=p_test,
         auroc_value=test["auroc"].value,
         random_high=float(random_direction.high or 1.0),

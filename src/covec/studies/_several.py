@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float
 
 from covec.statistics.figure import Figure
 from covec.statistics.intervals import auroc_figure
@@ -26,14 +28,35 @@ def cosines(data: Mapping[str, Data], studies: Mapping[str, Study]) -> dict[str,
 
 
 def wrong_concepts(data: Data, found: Found, others: Mapping[str, Data], seed: int) -> dict[str, Figure]:
-    """AUROC of the other concepts' differences of means, at the winner's cell, on this concept's test rows."""
+    """AUROC of the other concepts' differences of means, at the winner's cell, on this concept's test rows.
+
+    None is fitted on a text that it is judged on; a concept that has too few others for that is left out.
+    """
+    figures = {}
+    for name, other in others.items():
+        scores = None if other is data else _scores(data, found, other)
+        if scores is not None:
+            figures[name] = auroc_figure(scores, found.test.labels, found.test.groups, 0.5, seed=seed)
+    return figures
+
+
+def _scores(data: Data, found: Found, other: Data) -> Float[np.ndarray, "n"] | None:
+    """Scores of the test rows by `other`'s difference of means; of each fold by that of the texts outside of it."""
     cell = (found.winner.site, found.winner.position)
-    rows = data.at(*cell, found.test_rows)
-    return {
-        name: auroc_figure((rows @ other.difference_of_means(*cell)).numpy(), found.test.labels, null=0.5, seed=seed)
-        for name, other in others.items()
-        if other is not data
-    }
+    folds = np.asarray(found.test.folds or [0] * len(found.test_rows))
+    scores = np.empty(len(folds))
+    for fold in np.unique(folds):
+        tested = found.test_rows[folds == fold]
+        judged = {data.examples.keys[row] for row in tested}
+        rest = np.array([row for row, key in enumerate(other.examples.keys) if key not in judged], dtype=np.intp)
+        truth = other.labels[rest]
+        if truth.all() or not truth.any():
+            return None
+        known = other.at(*cell, rest)
+        direction = known[torch.from_numpy(truth)].mean(0) - known[torch.from_numpy(~truth)].mean(0)
+        own = known @ direction  # on whose scale the folds can be pooled
+        scores[folds == fold] = ((data.at(*cell, tested) @ direction - own.mean()) / own.std()).numpy()
+    return scores
 
 
 def multiplicity_warnings(studies: Studies) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from covec.measure.used import Used, used
 from covec.models.load import reread
 from covec.models.text import TextModel
 from covec.progress import Progress
+from covec.statistics.splits import lot
 from covec.studies._holdout import Found
 from covec.studies._settings import Settings
 from covec.studies._sweep import Data
@@ -45,9 +46,7 @@ def test_of_use(
         return Used(why="a quick study does not test it")
     if not model.generates:
         return Used(why=f"{model.name} continues no text, from which a use could be read")
-    inputs: dict[bool, list[Any]] = {True: [], False: []}
-    for row in found.test_rows:
-        inputs[bool(data.labels[row])].append(data.examples.inputs[row])
+    inputs = _drawn(data, found, settings)
     continuations = settings.continuations or _continuations(inputs)
     if {one.positive for one in continuations} != {True, False}:
         return Used(why="chats are no continuations: give some by --continuations")
@@ -75,6 +74,13 @@ def dtype_note(model: TextModel, precise: TextModel | None) -> str:
     if precise is None:
         return f"activations were read in {read}"
     return f"activations were read in {read}, the causal part ran in {str(precise.dtype).removeprefix('torch.')}"
+
+
+def _drawn(data: Data, found: Found, settings: Settings) -> dict[bool, list[Any]]:
+    """Held-out inputs of either class in an order that their texts alone decide, for the first of them are used."""
+    keys = data.examples.keys
+    order = sorted(found.test_rows, key=lambda row: (lot(keys[row], settings.split_seed), keys[row]))
+    return {sign: [data.examples.inputs[row] for row in order if data.labels[row] == sign] for sign in (True, False)}
 
 
 def _continuations(inputs: dict[bool, list[Any]]) -> tuple[Continuation, ...]:
