@@ -167,3 +167,15 @@ def test_parts_that_several_blocks_share_are_no_sites() -> None:
     for shared in ("mlp.1", "head.0.0", "layers.2.mlp", "layers.1.mlp.down_proj"):
         with pytest.raises(ModelError, match=r"no site|runs in several blocks"):
             model.capture(["ice melts"], shared)
+
+
+def test_keys_wider_than_values_have_as_many_heads() -> None:
+    """As where queries and keys are 12 wide a head and values 8 (MiMo, DeepSeek)."""
+    module, tokenizer = tiny_model("llama")
+    for layer in module.model.layers:
+        layer.self_attn.k_proj = nn.Linear(32, 24, bias=False)
+    model = TextModel(module, tokenizer)
+    assert [str(site) for site in model.sites if site.kind == "key" and site.block == 0] == ["key.0.0", "key.0.1"]
+    columns = [model.anatomy.tap(Site.parse(f"key.0.{head}")).columns for head in (0, 1)]
+    assert columns == [slice(0, 12), slice(12, 24)]
+    assert model.anatomy.tap(Site.parse("value.0.1")).columns == slice(8, 16)

@@ -32,6 +32,7 @@ class Split:
     """
 
     def __init__(self, model: TextModel, site: str | Site) -> None:
+        model.check_whole()
         self.model, self.site = model, Site.parse(site)
         self.tap = model.anatomy.tap(self.site)
         known = {"resid": self.site.block, "final": model.blocks - 1, "embed": -1, "module": -1}

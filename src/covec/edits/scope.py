@@ -46,6 +46,7 @@ def flatten(edits: Iterable[Any]) -> tuple[Edit, ...]:
 
 def check(model: TextModel, edits: Sequence[Edit], *, force: bool = False) -> None:
     """Refuse edits that `model` cannot honour: another model's, of another width, at unknown sites, with late gates."""
+    model.check_whole()
     order = {site: index for index, site in enumerate(_in_order(model))}
     for edit in edits:
         model.anatomy.tap(edit.site)
@@ -152,7 +153,7 @@ def _act(model: TextModel, key: tuple[Any, str], hidden: Tensor) -> Tensor | Non
     shape, hidden = hidden.shape, by_token(hidden, (now.rows, now.columns), f"an edited {type(key[0]).__name__}")
     for step in steps:
         hidden = step(hidden, now)
-    return hidden.reshape(shape)
+    return hidden if hidden.shape == shape else hidden.reshape(shape)
 
 
 Step = Callable[[Tensor, Pass], Tensor]

@@ -65,7 +65,8 @@ class Tap:
 class Anatomy:
     """The parts of one model: its body (without the language head), blocks, widths and the tap of every site.
 
-    What is `shared` runs in several blocks, so that it is no site of any.
+    What is `shared` runs in several blocks, so that it is no site of any. `places` are the paths in the model, and the
+    modules that stood there, of all that sites are found by.
     """
 
     body: nn.Module
@@ -73,6 +74,18 @@ class Anatomy:
     width: int
     taps: dict[Site, Tap] = field(repr=False)
     shared: frozenset[nn.Module] = field(default=frozenset(), repr=False)
+    places: tuple[tuple[str, nn.Module], ...] = field(default=(), repr=False)
+
+    def replaced(self, module: nn.Module) -> str | None:
+        """A path in the model where another module stands than when its anatomy was taken (adapters, say)."""
+        for path, part in self.places:
+            try:
+                now = module.get_submodule(path)
+            except AttributeError:
+                return path
+            if _uncompiled(now) is not part:
+                return path
+        return None
 
     def tap(self, site: Site) -> Tap:
         """The tap of `site`; a dotted path is looked up in the body. Unknown sites raise `ModelError`."""
@@ -122,7 +135,9 @@ def dissect(module: nn.Module, config: object) -> Anatomy:
     if final := _final_norm(body, name):
         taps[Site("final")] = Tap(final)
     own = {site: taps[site] for site in sorted(taps, key=_order) if taps[site].module not in shared}
-    return Anatomy(body, blocks, width, own, shared)
+    known = {body, *blocks, *(tap.module for tap in own.values())}
+    places = tuple((path, part) for path, part in module.named_modules() if part in known)
+    return Anatomy(body, blocks, width, own, shared, places)
 
 
 def _order(site: Site) -> tuple[int, int, int]:
@@ -264,12 +279,15 @@ def _head_taps(index: int, attention: nn.Module, out: nn.Module, config: object)
     size = maps[out][1] // heads
     for head in range(heads):
         yield Site("head", index, head), Tap(out, "in", slice(head * size, (head + 1) * size))
-    for kind, names in _KEYS.items():
-        for module, (name, _, outputs) in maps.items():
-            # A fused projection interleaves its parts in a way that only its own code tells: it has no such sites.
-            if name in names and outputs % size == 0:
-                for head in range(outputs // size):
-                    yield Site(kind, index, head), Tap(module, "out", slice(head * size, (head + 1) * size))
+    # A fused projection interleaves its parts in a way that only its own code tells: it has no such sites.
+    found = {kind: [part for part in maps if maps[part][0] in names] for kind, names in _KEYS.items()}
+    shared = next((maps[part][2] // size for part in found["value"] if maps[part][2] % size == 0), 0)
+    for kind, parts in found.items():
+        for part in parts:
+            own = maps[part][2] // max(1, shared)  # keys may be wider than values, which are as wide as the output's
+            if shared and maps[part][2] == shared * own:
+                for head in range(shared):
+                    yield Site(kind, index, head), Tap(part, "out", slice(head * own, (head + 1) * own))
 
 
 def _final_norm(body: nn.Module, stack: str) -> nn.Module | None:

@@ -50,8 +50,8 @@ def state(module: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
 
     Weights count their changes in place; only those made through `.data` go unseen.
     """
-    tensors = [*module.parameters(), *module.buffers()]
-    changes = [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    changes = [(name, one.data_ptr(), 0 if one.is_inference() else one._version) for name, one in tensors]
     return (*changes, *_architecture(module), len(tokenizer))
 
 

@@ -1,7 +1,7 @@
 """Whether padding leaks: whether a row is another beside a longer one, though a mask hides what fills it up.
 
 Transformers' attention heeds its mask. Convolutions over tokens, landmarks and recurrent states may not, and no
-structure tells it: it is measured, on two rows of a few tokens.
+structure tells it: it is measured, on two rows of a few tokens. So is whether tokens see those to come.
 """
 
 from __future__ import annotations
@@ -45,6 +45,15 @@ def padding_leaks(body: nn.Module, short: Sequence[int], long: Sequence[int], pa
         if ((beside - alone).abs().amax(-1) > limit * alone.abs().amax(-1)).any():
             return True
     return False
+
+
+def looks_ahead(body: nn.Module, ids: Sequence[int]) -> bool:
+    """Whether the last of the token ids `ids` changes the rows before it."""
+    device = next(body.parameters()).device
+    whole, other = (torch.tensor([row], device=device) for row in (ids, [*ids[:-1], ids[0]]))
+    one, two = (_last(body, row, None)[0, :-1] for row in (whole, other))
+    limit = _LIMITS.get(one.dtype, 3e-2)
+    return bool(((one - two).abs().amax(-1) > limit * one.abs().amax(-1)).any())
 
 
 def _last(body: Any, ids: Tensor, mask: Tensor | None) -> Tensor:

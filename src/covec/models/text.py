@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from covec import registry
 from covec.errors import ModelError
 from covec.models.anatomy import Anatomy, dissect, text_config
 from covec.models.fingerprint import fingerprint, state
-from covec.models.leaks import heeds_mask, padding_leaks
+from covec.models.leaks import heeds_mask, looks_ahead, padding_leaks
 from covec.models.sites import Site, select
 from covec.models.tokens import Input, Span, TokenTable, tokenize
 
@@ -45,6 +45,11 @@ class TextModel:
         self.source = source
         self.config: Any = module.config
         self.name = name or getattr(self.config, "name_or_path", "") or type(module).__name__
+        if prompt := _learned_prompt(module):
+            raise ModelError(
+                f"{self.name} has learned a prompt that stands before every text ({prompt}), and covec reads texts as "
+                "they are: load the model without it"
+            )
         self.anatomy: Anatomy = dissect(module, self.config)
         self._fingerprint: tuple[Any, str] | None = None
 
@@ -71,10 +76,17 @@ class TextModel:
 
     @cached_property
     def causal(self) -> bool:
-        """Whether a token sees only those before it, so that padding on the right needs no mask."""
+        """Whether a token sees only those before it, so that padding on the right needs no mask.
+
+        Where no part of the network says so, it is measured.
+        """
         parts = [part for block in self.anatomy.blocks for part in block.modules()]
         said = [part.is_causal for part in parts if isinstance(getattr(part, "is_causal", None), bool)]
-        return all(said) and (bool(said) or self._can_generate)
+        if said or not self._can_generate:
+            return bool(said) and all(said)
+        self.check_settled()  # else the measure would be random
+        text = self.tokenizer("one two three, four and five").input_ids
+        return not looks_ahead(self.anatomy.body, text)
 
     @property
     def generates(self) -> bool:
@@ -148,8 +160,19 @@ class TextModel:
             self.anatomy.tap(site)
         return sites
 
+    def check_whole(self) -> None:
+        """Refuse a module of which parts were replaced since it was loaded: sites would be those of the old parts."""
+        if path := self.anatomy.replaced(self.module):
+            raise ModelError(
+                f"{self.name} has another module at {path} than when it was loaded (adapters, a quantised part): "
+                "load it as it is now, covec.load(module, tokenizer)"
+            )
+
     def check_settled(self) -> None:
-        """Refuse a module in training mode whose dropout would make activations random."""
+        """Refuse what `check_whole` does, and a module in training mode whose activations would be random, or change
+        it.
+        """
+        self.check_whole()
         if drop := next(_dropping(self.module), None):
             raise ModelError(f"{self.name} is in training mode, where {drop} is at work: call model.module.eval()")
 
@@ -213,12 +236,23 @@ class TextModel:
         return f"TextModel({self.name}: {self.blocks} blocks, width {self.width}, {self.dtype}, {self.device})"
 
 
+def _learned_prompt(module: Any) -> str | None:
+    """The name of an adapter that is a prompt (PEFT's prompt and prefix tuning), where there is one."""
+    known = getattr(module, "peft_config", None)
+    learned = known.items() if isinstance(known, Mapping) else ()
+    return next((name for name, config in learned if getattr(config, "is_prompt_learning", False)), None)
+
+
 def _dropping(module: nn.Module) -> Iterator[str]:
-    """Names of all dropout and jitter at work: layers of it, and rates that parts of the network hold themselves."""
+    """Names of all dropout and jitter at work: layers of it, and rates that parts of the network hold themselves; and
+    of norms that take their statistics from the batch, and change by it.
+    """
     for name, part in module.named_modules():
         if not part.training:
             continue
         if isinstance(part, nn.modules.dropout._DropoutNd) and part.p:
+            yield name
+        if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
             yield name
         for key, value in vars(part).items():
             if ("drop" in key or "jitter" in key) and isinstance(value, float) and value:
