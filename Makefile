@@ -49,6 +49,7 @@ docs: setup-test ## write the generated pages again, and build the site into sit
 	$(BIN)/python -m covec.cli.schemas > docs/json.md
 	PYTHONPATH=tests $(BIN)/python -m families.table > docs/families.md
 	$(BIN)/python -m covec.checks.page > docs/contract.md
+	$(BIN)/python benchmarks/page.py > docs/benchmarks.md
 	$(BIN)/python docs/tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the site: site/index.html"
