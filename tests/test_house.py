@@ -33,6 +33,22 @@ def test_half_of_the_files_have_at_most_150_lines():
     assert sum(lines(path) <= 150 for path in FILES) >= len(FILES) / 2
 
 
+def body_lines(function):
+    """Lines from the first statement to the last, docstring and parameters left out."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_no_function_is_longer_than_a_screen():
+    found = {
+        f"{path.relative_to(SOURCE)}: {node.name}": body_lines(node)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert not {name: count for name, count in found.items() if count > 55}
+
+
 @pytest.mark.parametrize(
     "pattern", [r"\bpickle\b", r"trust_remote_code=True[,)]", r"\btorch\.load\(", r"\bshell=True", r"\beval\((?!\))"]
 )
