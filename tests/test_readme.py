@@ -70,6 +70,8 @@ def test_the_steering_line_shows_three_different_texts(folder, capsys):
 def test_the_method_is_the_one_that_ships():
     def body(source):
         (found,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+        (decorator,) = found.decorator_list
+        decorator.keywords = [one for one in decorator.keywords if one.arg != "cannot"]  # the README says it in words
         for function in [node for node in found.body if isinstance(node, ast.FunctionDef)]:
             function.returns = None
             for argument in function.args.args:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -48,13 +48,23 @@ class Entry:
     needs: str = "activations"  # "activations", "moments" or "model"
     card: str | None = None  # id in the catalog
     requires: tuple[str, ...] = ()  # what the examples must carry: "pairs", "spans", ...
+    cannot: Mapping[str, str] = field(default_factory=dict)  # laws of its contract, by their words, with the reasons
 
 
 def method(
-    name: str, *, verb: str, needs: str = "activations", card: str | None = None, requires: tuple[str, ...] = ()
+    name: str,
+    *,
+    verb: str,
+    needs: str = "activations",
+    card: str | None = None,
+    requires: tuple[str, ...] = (),
+    cannot: Mapping[str, str] | None = None,
 ) -> Callable[[Any], Any]:
-    """Register the class or function below as the method `name` of `verb`."""
-    entry = Entry(name, verb, needs, card, requires)
+    """Register the class or function below as the method `name` of `verb`.
+
+    `cannot` names the laws of the verb's contract that the method cannot keep, with the reasons: see `covec.checks`.
+    """
+    entry = Entry(name, verb, needs, card, requires, cannot or {})
 
     def register(target: Any) -> Any:
         target.entry = entry

@@ -68,19 +68,15 @@ def words(law: Law) -> str:
 
 
 def checks(
-    verb: str, method: str, laws: Iterable[Law], subject: Any, expected_failures: Mapping[str, str] | None
+    verb: str, method: str, laws: Iterable[Law], subject: Any, expected_failures: Mapping[str, str]
 ) -> list[Check]:
-    """A check of every law; reasons by the law's words, those of `expected.py` where None.
+    """A check of every law; the reasons for failures that are expected stand by the law's words.
 
     Raises
     ------
     CovecError
         A failure is expected of a law that there is not.
     """
-    if expected_failures is None:
-        from covec.checks.expected import EXPECTED_FAILURES
-
-        expected_failures = {law: why for (*own, law), why in EXPECTED_FAILURES.items() if own == [verb, method]}
     by_title = {title(law): law for law in laws}
     if strange := sorted(set(expected_failures) - set(by_title)):
         raise CovecError(f"no law {strange[0]!r} for {method}; there are: {', '.join(by_title)}")

@@ -218,8 +218,8 @@ def aggregator_checks(
     kind: type[Aggregator] = registry.get("detect", aggregator) if isinstance(aggregator, str) else aggregator
     tail = hasattr(kind, "delta")
     laws = [law for law in LAWS if tail or law is not the_tail_is_that_of_tokens_that_show_the_concept]
-    entry: registry.Entry | None = getattr(kind, "entry", None)
-    return checks("detect", entry.name if entry else kind.__name__, laws, Subject(kind), expected_failures)
+    entry: registry.Entry = getattr(kind, "entry", registry.Entry(kind.__name__, "detect"))
+    return checks("detect", entry.name, laws, Subject(kind), {**entry.cannot, **(expected_failures or {})})
 
 
 def discovered() -> list[Check]:

@@ -21,6 +21,7 @@ from covec import registry
 from covec.checks import editing
 from covec.checks._check import Check, Law, checks, refusal
 from covec.checks._edit import WIDTH, Subject, applied, planted
+from covec.checks.expected import EDITS
 from covec.concepts.bank import load_vector
 from covec.edits.algebra import Edit
 from covec.edits.scope import flatten
@@ -208,7 +209,7 @@ def edit_checks(make: str | Callable[..., Any], expected_failures: Mapping[str, 
         raise CovecError(f"no edit {make!r}; known: {', '.join(MAKERS)}")
     subject = Subject(make, MAKERS[make]) if isinstance(make, str) else Subject(getattr(make, "__name__", "edit"), make)
     laws = (*LAWS, *OF_STRENGTHS) if subject.has_strength else LAWS
-    return checks("edit", subject.name, laws, subject, expected_failures)
+    return checks("edit", subject.name, laws, subject, {**EDITS.get(subject.name, {}), **(expected_failures or {})})
 
 
 def it_is_made_somewhere(kind: type[Edit]) -> None:

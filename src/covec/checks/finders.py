@@ -329,7 +329,7 @@ def finder_checks(
     if not _reads_rows(subject.entry):
         raise CovecError(f"{subject.entry.name} needs more than rows, pairs and categories: its contract is another")
     laws = [law for law in LAWS if law not in ONLY or ONLY[law](subject)]
-    return checks("find", subject.entry.name, laws, subject, expected_failures)
+    return checks("find", subject.entry.name, laws, subject, {**subject.entry.cannot, **(expected_failures or {})})
 
 
 def discovered() -> list[Check]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from covec.checks import aggregators, edits, finders, vectors
+from covec import registry
+from covec.checks import aggregators, edits, finders, model_finders, vectors
 from covec.checks._check import Law, title, words
-from covec.checks.expected import EXPECTED_FAILURES, SCIKIT_LEARN
+from covec.checks.expected import EDITS, SCIKIT_LEARN
 
 _HEAD = """# The contract
 
@@ -19,6 +20,7 @@ once it keeps it after all.
 """
 _ROOMS: tuple[tuple[str, str, Iterable[Law]], ...] = (
     ("find", "Finders", finders.LAWS),
+    ("find", "Finders that read a model", model_finders.LAWS),
     ("edit", "Edits", (*edits.LAWS, *edits.OF_STRENGTHS)),
     ("detect", "Aggregators", aggregators.LAWS),
     ("vector", "Concept vectors", vectors.LAWS),
@@ -38,8 +40,9 @@ def markdown() -> str:
 
 def _cannot(verb: str, law: Law) -> str:
     """Who cannot keep it, and why."""
-    found = [(key[1], why) for key, why in EXPECTED_FAILURES.items() if (key[0], key[2]) == (verb, title(law))]
-    return "".join(f" `{name}`: {why}." for name, why in found)
+    methods = registry.names(verb) if verb in registry.VERBS else ()
+    reasons = EDITS if verb == "edit" else {name: registry.get(verb, name).entry.cannot for name in methods}
+    return "".join(f" `{name}`: {why[title(law)]}." for name, why in reasons.items() if title(law) in why)
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ ONLY: dict[Law, Callable[[ConceptVector], bool]] = {  # laws that have no meanin
 def vector_checks(vector: ConceptVector, expected_failures: Mapping[str, str] | None = None) -> list[Check]:
     """The checks of a concept vector."""
     laws = [law for law in LAWS if law not in ONLY or ONLY[law](vector)]
-    return checks("vector", vector.name, laws, vector, expected_failures)
+    return checks("vector", vector.name, laws, vector, expected_failures or {})
 
 
 def discovered() -> list[Check]:

@@ -13,7 +13,12 @@ from covec.registry import method
 from covec.statistics.auroc import f1
 
 
-@method("super-activators", verb="detect", card="super-activators")
+@method(
+    "super-activators",
+    verb="detect",
+    card="super-activators",
+    cannot={"what can be told apart is": "its threshold is a quantile of the concept's tokens, and some are below"},
+)
 class SuperActivators(Aggregator):
     """A text has the concept where one token reaches the tail of the tokens that show it.
 

@@ -11,7 +11,16 @@ from covec.find._finder import Finder
 from covec.registry import method
 
 
-@method("mean-difference", verb="find", needs="moments", card="style-vectors")
+@method(
+    "mean-difference",
+    verb="find",
+    needs="moments",
+    card="style-vectors",
+    cannot={
+        "hard direction found": "the loudest noise drowns the difference of the means; whitening is the mend",
+        "loud dimension survived": "features are not standardised, as published: a loud dimension wins",
+    },
+)
 class MeanDifference(Finder):
     """Difference of the class means: the direction from lacking a concept to having it."""
 

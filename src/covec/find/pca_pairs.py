@@ -18,7 +18,16 @@ from covec.find._rows import Rows
 from covec.registry import method
 
 
-@method("pca-pairs", verb="find", requires=("pairs",))
+@method(
+    "pca-pairs",
+    verb="find",
+    requires=("pairs",),
+    cannot={
+        "hard direction found": "the largest spread within pairs is the concept only where they share all else",
+        "loud dimension survived": "the largest spread decides, and features are not standardised, as published",
+        "shuffled labels find nothing": "a spread has no sign: labels swapped within pairs only say which end is more",
+    },
+)
 class PcaPairs(Finder):
     """First principal component, about zero, of the differences positive minus negative within pairs.
 

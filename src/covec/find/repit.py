@@ -23,7 +23,16 @@ PARALLEL = 0.25  # sine of the angle to the target below which another category 
 _RANK = 1e-6  # of the largest singular value, below which a direction of the others is rounding
 
 
-@method("repit", verb="find", card="repit", requires=("category",))
+@method(
+    "repit",
+    verb="find",
+    card="repit",
+    requires=("category",),
+    cannot={
+        "hard direction found": "the loudest noise drowns the difference of the means; whitening is the mend",
+        "loud dimension survived": "features are not standardised, as published: a loud dimension wins",
+    },
+)
 class RepIt(Finder):
     """Difference of means from neutral rows, less a share of what lies in the span of other categories.
 
