@@ -389,3 +389,20 @@ def test_batches_are_what_a_sweep_says(tiny: TextModel) -> None:
 
     sweep(tiny, tokens, [5, 2, 0], tiny.select("resid.0"), visit, batch_tokens=30)
     assert sorted(seen) == [0, 2, 5]
+
+
+@pytest.mark.parametrize("position", ["last", "all/none", "mean"])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_rows_that_are_no_numbers_are_refused_by_site_and_input(position: str, number: float) -> None:
+    """As stores, moments and detection refuse them: nothing is made of such rows unseen."""
+    module, tokenizer = tiny_model("llama")
+    model = TextModel(module, tokenizer)
+    texts = ["ice melts", "The hotel", "ice"]
+    (token, *_) = set(tokenizer(texts[1]).input_ids) - set(tokenizer(texts[0]).input_ids)
+    with torch.no_grad():
+        module.get_input_embeddings().weight[token] = number
+    with pytest.raises(ModelError, match=r"embed has NaN or infinite numbers in input 2: load the model in float32"):
+        model.capture(texts, ["embed", "resid.1"], "all/none")
+    with pytest.raises(ModelError, match=r"resid.1 has NaN or infinite numbers in input 2 and 1 more"):
+        model.capture([*texts, "a dull hotel and The hotel"], ["resid.1"], position)
+    assert len(model.capture(texts[::2], "resid.1", position)["resid.1"])

@@ -12,6 +12,7 @@ import covec
 from covec import registry
 from covec.concepts.vector import ConceptVector
 from covec.detect import calibrate
+from covec.errors import ModelError
 from covec.models.text import TextModel
 from finding import OF_ROWS, columns
 from laws.fresh import examples
@@ -91,3 +92,47 @@ def test_within_autocast_edits_and_scores_are_as_exact_as_outside() -> None:
         rows = model.capture(PROMPTS, "resid.1", "last")["resid.1"]
     assert max(abs(score) for score in left if score is not None) < 1e-5
     assert float(vector.score(rows).abs().max()) < 1e-5
+
+
+def test_edits_of_a_float64_model_are_computed_in_float64() -> None:
+    """To its own precision, and what they do not move stays as it is."""
+    module, tokenizer = tiny_model("llama")
+    model = TextModel(module.double(), tokenizer)
+    rows = model.capture(PROMPTS, "resid.1", "mean")["resid.1"]
+    concept = ConceptVector.from_direction(
+        "one", "resid.1", rows[0] - rows[1], rows[0], rows[1], model=model.describe(), calibration=(3.0, 0.0)
+    )
+    seen: list[torch.Tensor] = []
+    ids = torch.tensor([tokenizer(PROMPTS[2]).input_ids])
+    direction = concept.direction.double()
+    for edits in ((), concept.ablate(position="all"), concept.set_coordinate(2.5, position="all")):
+        with model.edit(edits), torch.no_grad():
+            handle = module.model.layers[1].register_forward_hook(lambda _, __, out: seen.append(out[0].clone()))
+            module(ids)
+            handle.remove()
+    plain, ablated, raised = seen
+    assert plain.dtype == ablated.dtype == torch.float64
+    wanted = -concept.parts[concept.site].intercept.double()
+    exact = plain + (wanted - plain @ direction)[:, None] * direction
+    torch.testing.assert_close(ablated, exact, rtol=0, atol=1e-13)
+    torch.testing.assert_close(raised - ablated, (2.5 * concept.scale * direction).expand_as(raised), rtol=0, atol=1e-6)
+    with model.edit(concept.to_probability(0.999, below=False, position="all")), torch.no_grad():
+        handle = module.model.layers[1].register_forward_hook(lambda _, __, out: seen.append(out[0].clone()))
+        module(ids)
+        handle.remove()
+    across = torch.eye(32).double() - torch.outer(direction, direction) / (direction @ direction)
+    torch.testing.assert_close(seen[-1] @ across, plain @ across, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("how", ["set_coordinate", "add twice"])
+def test_edits_beyond_the_range_of_float16_are_refused(how: str) -> None:
+    module, tokenizer = tiny_model("llama")
+    model = TextModel(module.half(), tokenizer)
+    rows = model.capture(PROMPTS, "resid.1", "mean")["resid.1"]
+    concept = ConceptVector.from_direction(
+        "one", "resid.1", rows[0] - rows[1], rows[0], rows[1], model=model.describe()
+    )
+    large = 9e4 / float(concept.write.abs().max())
+    edits = concept.set_coordinate(large) if how == "set_coordinate" else 2 * concept.add(0.6 * large)
+    with model.edit(edits), pytest.raises(ModelError, match="beyond float16: use a smaller strength"):
+        model.capture(PROMPTS, "resid.2")

@@ -94,8 +94,24 @@ def capture_tokens(
         model, tokens, sites, positions, batch_tokens=batch_tokens, memory_budget=memory_budget, progress=progress
     )
     for found in kept.values():
+        _check_finite(found)
         warn_of_bare(found.fallbacks)
     return kept
+
+
+def _check_finite(found: Activations) -> None:
+    """Refuse rows that are no numbers, by the first input that has one."""
+    for site, rows in found.rows.items():
+        if torch.isfinite(rows.sum()) or (good := torch.isfinite(rows).all(1)).all():  # a sum is faster, and shows it
+            continue
+        bad = torch.nonzero(~good).flatten()
+        inputs = bad if found.offsets is None else torch.searchsorted(found.offsets, bad, right=True) - 1
+        count = len(inputs.unique())
+        others = f" and {count - 1} more" if count > 1 else ""
+        raise ModelError(
+            f"{site} has NaN or infinite numbers in input {int(inputs[0]) + 1}{others}: load the model in float32, or "
+            "use smaller strengths"
+        )
 
 
 def read_rows(

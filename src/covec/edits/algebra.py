@@ -50,7 +50,8 @@ class Gate:
 
     def fires(self, h: Float[Tensor, "rows tokens d"]) -> Tensor:
         """Where the gate is open [rows, tokens]."""
-        scores = (h.float() @ self.direction + self.intercept) / self.scale
+        wide = _wide(h)
+        scores = (wide @ self.direction.to(wide.dtype) + self.intercept) / self.scale
         return (scores > self.threshold) == self.above
 
     def __eq__(self, other: object) -> bool:
@@ -161,10 +162,11 @@ class ToProbability(Edit):
     below: bool = True
 
     def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
-        found = h.float() @ self.direction
-        step = self.coordinate - found
+        wide = _wide(h)
+        direction = self.direction.to(wide.dtype)
+        step = self.coordinate - wide @ direction
         step = step.clamp(max=0.0) if self.below else step.clamp(min=0.0)
-        moved = h.float() + step[..., None] * self.direction
+        moved = wide + step[..., None] * direction
         return torch.where((step != 0)[..., None], moved.to(h.dtype), h)
 
 
@@ -194,8 +196,14 @@ def _shown(one: Any) -> str:
     return f"{type(one).__name__}({', '.join(texts)})"
 
 
+def _wide(h: Tensor) -> Tensor:
+    """Activations in the precision in which edits are computed: their own, and float32 at least."""
+    return h.to(torch.promote_types(h.dtype, torch.float32))
+
+
 def _move(h: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
-    wide = h.float()
+    wide = _wide(h)
+    directions, targets = directions.to(wide.dtype), targets.to(wide.dtype)
     return (wide + (targets - wide @ directions.T) @ directions).to(h.dtype)
 
 

@@ -228,9 +228,16 @@ def _step(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
             keep = mine.expand(now.rows, now.columns) if keep is None else keep & mine
         if keep is not None:
             edited = torch.where(keep[..., None], edited, part)
+        _check_range(item, part, edited)
         return tap.write(hidden, edited)
 
     return step
+
+
+def _check_range(item: Edit, before: Tensor, after: Tensor) -> None:
+    """Refuse an edit that goes beyond the range of float16; no edit goes beyond that of the other dtypes."""
+    if after.dtype == torch.float16 and not after.isfinite().all() and before.isfinite().all():
+        raise ModelError(f"the edit at {item.site} goes beyond float16: use a smaller strength, or float32")
 
 
 def _per_row(item: Edit, now: Pass) -> Edit:
