@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := .venv/.installed
 TEST_STAMP := .venv/.installed-test
 
+page = $(2) > docs/$(1).new && mv docs/$(1).new docs/$(1).md || { rm -f docs/$(1).new; exit 1; }
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test demo test test-oldest test-newest check format claims bench docs clean
 
@@ -46,10 +48,10 @@ bench: setup-test ## race the peers, each in an environment of its own (1 GB eac
 	$(BIN)/python benchmarks/bench.py $(RACE)
 
 docs: setup-test ## write the generated pages again, and build the site into site/
-	$(BIN)/python -m covec.cli.schemas > docs/json.md
-	PYTHONPATH=tests $(BIN)/python -m families.table > docs/families.md
-	$(BIN)/python -m covec.checks.page > docs/contract.md
-	$(BIN)/python benchmarks/page.py > docs/benchmarks.md
+	$(call page,json,$(BIN)/python -m covec.cli.schemas)
+	$(call page,families,PYTHONPATH=tests $(BIN)/python -m families.table)
+	$(call page,contract,$(BIN)/python -m covec.checks.page)
+	$(call page,benchmarks,$(BIN)/python benchmarks/page.py)
 	$(BIN)/python docs/tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the site: site/index.html"
