@@ -185,3 +185,49 @@ def test_half_a_character_is_refused_in_one_line(given: Any) -> None:
     """JSON may hold the half of an emoji that was cut through; tokenizers end on it."""
     with pytest.raises(ExamplesError, match="input 2 holds half a character"):
         tokenize(tiny_tokenizer(), ["The hotel \U0001f642", given])
+
+
+OPENING = "{{ '<assistant>' + 'think: ' }}"
+SAYING = "{{ message['content'] }}"
+TEMPLATES = {  # how a template writes a turn, and how it opens a reply
+    "usual": (SAYING, "{{ '<assistant>' }}"),
+    "thinking opened": (SAYING, OPENING),
+    "thoughts left out": ("{{ message['content'].split('</think>')[-1] }}", OPENING),
+    "nothing opened": (SAYING, ""),
+    "space before": ("{{ ' ' + message['content'] }}", "{{ '<assistant>' }}"),
+    "a line after": (SAYING, "{{ '<assistant>' }}"),
+}
+
+
+@pytest.mark.parametrize(
+    "reply", ["It was.", "think of it", "yes<eos>no <user> maybe", "<system>call()", "a</think>It was."]
+)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_an_answer_is_told_whatever_a_template_makes_of_a_reply(template: str, reply: str) -> None:
+    """The prompt never holds any of the reply, and the answer all of it that the template keeps, closings left out."""
+    turn, opening = TEMPLATES[template]
+    tokenizer = tiny_tokenizer("one")
+    after = "{{ '\n' }}" if template == "a line after" else ""
+    tokenizer.chat_template = (
+        "{% for message in messages %}{{ '<' + message['role'] + '>' }}"
+        + turn
+        + "{{ eos_token }}"
+        + after
+        + "{% endfor %}"
+        "{% if add_generation_prompt %}" + opening + "{% endif %}"
+    )
+    chat = [{"role": "user", "content": "was the hotel clean?"}, {"role": "assistant", "content": reply}]
+    found = tokenize(tokenizer, [chat])[0]
+    assert found.layout.answer is not None
+    start, end = found.layout.answer
+    kept = reply.split("</think>")[-1] if template == "thoughts left out" else reply
+    said = found.text[found.offsets[start][0] : found.offsets[end - 1][1]]
+    assert said.removeprefix("<assistant>").strip() == kept
+    assert found.layout.prompt == start
+    assert "clean?" in found.text[: found.offsets[start][0]]
+
+
+@pytest.mark.parametrize("content", ["", " "])
+def test_an_empty_reply_is_no_answer(content: str) -> None:
+    chat = [*CHAT, {"role": "assistant", "content": content}]
+    assert tokenize(tiny_tokenizer("one"), [chat])[0].layout.answer is None

@@ -7,7 +7,7 @@ import warnings
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, overload
 
 import numpy as np
@@ -135,7 +135,7 @@ def tokenize(
         given = inputs[index]
         prompt, answer = len(ids), None
         if not isinstance(given, str) and given[-1]["role"] == "assistant":
-            prompt, answer = _answer(text, _before_reply(tokenizer, given, text), ranges, ids, special)
+            prompt, answer = _answer(text, _reply(tokenizer, given, text), ranges, ids, special)
         shown = None if spans is None else spans[index]
         span = None if shown is None else _token_span(ranges, shown)
         marks = np.fromiter((token in special for token in ids), bool, len(ids))
@@ -182,11 +182,29 @@ def _render(tokenizer: Any, messages: Input, reply: bool) -> str:
         raise ExamplesError(f"the chat template takes no such messages: {' '.join(str(error).split())}") from error
 
 
-def _before_reply(tokenizer: Any, messages: Input, text: str) -> str:
-    """What stands in `text` before the assistant's last reply."""
-    if len(messages) > 1:
-        return _render(tokenizer, messages[:-1], True)
-    return text[: max(0, text.rfind(messages[0]["content"].strip()))]  # type: ignore[index]
+def _reply(tokenizer: Any, messages: Input, text: str) -> Span:
+    """The characters of `text` that are the assistant's last reply.
+
+    It begins where the template would let a reply begin. Templates may open one with more than a header (`<think>`):
+    then it begins with what is said, or, where that was shortened, where the two part.
+    """
+    said = (messages[-1]["content"] or "").strip()  # type: ignore[index]
+    if len(messages) == 1:
+        start = max(0, text.rfind(said))
+        return start, start + len(said)
+    opened = _render(tokenizer, messages[:-1], True)
+    start = _shared(text, opened)
+    usual = start == len(opened)
+    before = start if usual else _shared(text, _render(tokenizer, messages[:-1], False))
+    found = text.find(said, before) if said else -1
+    if found < 0:
+        return start, len(text)
+    return start if usual else found, found + len(said)
+
+
+def _shared(one: str, other: str) -> int:
+    """The number of characters with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _encode(
@@ -214,15 +232,13 @@ def _encode(
 
 
 def _answer(
-    text: str, prompt: str, offsets: Sequence[Span], ids: Sequence[int], special: frozenset[int]
+    text: str, reply: Span, offsets: Sequence[Span], ids: Sequence[int], special: frozenset[int]
 ) -> tuple[int, Span | None]:
-    """Number of prompt tokens and the token range of the assistant's last reply, closing special tokens left out."""
-    if not text.startswith(prompt):
-        return len(ids), None
-    first = next((index for index, (start, _) in enumerate(offsets) if start >= len(prompt)), len(ids))
-    last = first
-    while last < len(ids) and ids[last] not in special:
-        last += 1
+    """Number of prompt tokens and the token range of the assistant's last reply, what closes it left out."""
+    first = next((index for index, (start, _) in enumerate(offsets) if start >= reply[0]), len(ids))
+    last = next((index for index, (start, _) in enumerate(offsets) if start >= reply[1]), len(ids))
+    while last > first and (ids[last - 1] in special or not text[slice(*offsets[last - 1])].strip()):
+        last -= 1
     return first, (first, last) if last > first else None
 
 
