@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covec.errors import CovecError, ExamplesError, FileError, one_line
+from covec.errors import CovecError, ExamplesError, FileError, listed, one_line
 
 ANY = st.text(st.characters(codec=None), max_size=2000)
 
@@ -45,3 +45,10 @@ def test_a_long_line_keeps_what_is_wrong_and_the_mend():
 def test_a_copy_says_the_same():
     error = copy.copy(FileError("no\nfile"))
     assert (type(error), str(error)) == (FileError, "no file")
+
+
+def test_names_are_listed_in_quotes_and_not_all_of_many():
+    assert listed([]) == ""
+    assert listed({"a": 1, "b c": 2}) == "'a', 'b c'"
+    assert listed(["x" * 40]) == repr("x" * 27 + "...")
+    assert listed([str(number) for number in range(20)], 3) == "'0', '1', '2' and 17 more"

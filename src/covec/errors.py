@@ -7,6 +7,8 @@ it. The command line prints that line and exits with 2; anything else is a fault
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from itertools import islice
 
 _LONGEST = 600  # characters; an error begins with what is wrong and ends with the mend
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -20,6 +22,13 @@ def one_line(text: str) -> str:
     """
     line = _UNSEEN.sub(lambda found: repr(found[0])[1:-1], " ".join(filter(None, map(str.strip, text.splitlines()))))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 205]} ... {line[-200:]}"
+
+
+def listed(names: Collection[str], most: int = 12) -> str:
+    """`names` in quotes, long ones cut, the first `most` of them: for errors that say what there is."""
+    shown = (repr(name if len(name) <= 30 else name[:27] + "...") for name in islice(names, most))
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(shown) + rest
 
 
 class CovecError(Exception):

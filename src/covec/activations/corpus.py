@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, AnyStr
 
 from covec.delimited import Unreadable, column_called, delimiter_of, quotes_enclose, rows
-from covec.errors import ExamplesError
+from covec.errors import ExamplesError, listed
 from covec.models.tokens import Input
 from covec.reading import is_blank, ordinary_file, unique_keys
 
@@ -199,6 +199,8 @@ def _column(place: str, names: list[str], wanted: str | None) -> str:
     looked_for = (wanted,) if wanted else _COLUMNS
     found = column_called(names, *looked_for)
     if found is None:
-        lacking, listed = " or ".join(map(repr, looked_for)), ", ".join(map(repr, names[:10])) or "none"
-        raise ExamplesError(f"{place} has no column {lacking}; it has {listed}; name one with --text-column")
+        lacking = " or ".join(map(repr, looked_for))
+        raise ExamplesError(
+            f"{place} has no column {lacking}; it has {listed(names) or 'none'}; name one with --text-column"
+        )
     return found

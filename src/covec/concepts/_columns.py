@@ -10,7 +10,7 @@ from typing import Any
 from covec.concepts._checks import identity
 from covec.concepts._tables import Table
 from covec.delimited import DELIMITERS
-from covec.errors import ExamplesError
+from covec.errors import ExamplesError, listed
 
 _SPLITS = {
     "train": "train",
@@ -58,7 +58,7 @@ def text_and_label(table: Table, text_column: str | None, label_column: str | No
         table = replace(table, notes=(*table.notes, f"{table.source}: column {other!r} is read as {role}"))
     for role, found in (("text", text), ("label", label)):
         if found is None:
-            raise ExamplesError(f"{table.source} has no column '{role}'; it has {_named(names)}; {_mend(table, role)}")
+            raise ExamplesError(f"{table.source} has no column '{role}'; it has {listed(names)}; {_mend(table, role)}")
     if text == label:
         raise ExamplesError(f"{table.source}: column {text!r} cannot be both text and label; name another")
     return str(text), str(label), table
@@ -104,12 +104,8 @@ def _given(table: Table, name: str, role: str) -> str:
     if found := table.find(name):
         return found
     raise ExamplesError(
-        f"{table.source} has no column {name!r}; it has {_named(list(table.columns))}; name one with --{role}-column"
+        f"{table.source} has no column {name!r}; it has {listed(table.columns)}; name one with --{role}-column"
     )
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(repr(name if len(name) <= 30 else name[:27] + "...") for name in names)
 
 
 def _mend(table: Table, role: str) -> str:

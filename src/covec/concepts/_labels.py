@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from covec.errors import ExamplesError, UnclearLabelsError
+from covec.errors import ExamplesError, UnclearLabelsError, listed
 
 POSITIVE = frozenset({"1", "true", "positive", "pos", "yes"})
 _WHOLE_NUMBER = re.compile(r"([+-]?\d{1,400})(\.0*)?")  # of more digits than any float has, but not of boundless ones
-_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,7 @@ class Labels:
 
     def named(self) -> str:
         """The classes in words, the first dozen of them."""
-        names = list(self.spelling.values())
-        rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return ", ".join(_short(name) for name in names[:_SHOWN]) + rest
+        return listed(self.spelling.values())
 
 
 def _plain(value: Any) -> Any:
@@ -133,7 +130,3 @@ def _unjoined(classes: list[frozenset[str]]) -> tuple[frozenset[str], ...]:
     parts = {name: frozenset(part.strip() for part in name.split(",")) for name in known if "," in name}
     parts = {name: several for name, several in parts.items() if several <= known}
     return tuple(frozenset[str]().union(*(parts.get(name, {name}) for name in row)) for row in classes)
-
-
-def _short(name: str) -> str:
-    return repr(name if len(name) <= 30 else name[:27] + "...")
