@@ -30,9 +30,9 @@ ABOUT = f"""Probes at {SITES} sites on {ROWS} rows of width {WIDTH} in float32, 
 ridges fitted on five folds, and the one of the best out-of-fold AUROC on all rows. scikit-learn's loop is given the
 folds and has its default tolerance. What is compared is an AUROC: by how much the ridge that covec chose falls short of
 the best one in scikit-learn's own figures, and by how much both directions differ on {UNSEEN} unseen rows where both
-chose the same ridge; the larger of the two, at the worst site, must stay below {AS_GOOD:g}. *Made* activations are drawn
-with a few strong factors, features that correlate and three loud ones; *real* ones are those of {NAME} at the last
-token."""
+chose the same ridge; the larger of the two, at the worst site, must stay below {AS_GOOD:g}. *Made* activations are
+drawn with a few strong factors, features that correlate and three loud ones; *real* ones are those of {NAME} at the
+last token."""
 
 
 def main() -> None:
@@ -96,10 +96,10 @@ def chosen(name, data, finder, ridges, peer, wanted, note=""):
         own, best = first["ridge"], found["areas"].max(1)
         short = best - found["areas"][np.arange(len(own)), own]
         same = np.flatnonzero(own == found["ridge"])
-        heard = [
+        unseen_areas = [
             [roc_auc_score(truth, unseen[site] @ one["directions"][site]) for one in (first, found)] for site in same
         ]
-        return max(short.max(), np.abs(np.diff(heard)).max())
+        return max(short.max(), np.abs(np.diff(unseen_areas)).max())
 
     return Heat(
         name,
@@ -171,7 +171,7 @@ def differences(data):
             Local("scikit-learn", centroids),
         ],
         1e-4,
-        "covec's come with class means, scale and intercept, in float64, from rows sorted so that order does not matter.",
+        "covec's come with means, scale and intercept, in float64, from rows sorted so that order does not matter.",
     )
 
 

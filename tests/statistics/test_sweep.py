@@ -148,3 +148,16 @@ def test_bad_input_is_refused():
     null.add("a", train, validation)
     with pytest.raises(CovecError, match="added before"):
         null.add("a", train, validation)
+
+
+def test_some_of_the_finders_have_the_null_that_they_have_among_all():
+    rng = np.random.default_rng(2)
+    labels, cell = _labels(rng), _cell(rng, 80)
+    every, some = (SweepNull(*labels, permutations=9, finders=finders) for finders in (FINDERS, FINDERS[:1]))
+    for null in (every, some):
+        null.add("cell", *cell)
+    assert some.finish().cells.keys() == {("cell", "mean-difference")}
+    np.testing.assert_array_equal(some._areas["cell", "mean-difference"], every._areas["cell", "mean-difference"])
+    for finders, named in ((["logistic"], "logistic"), ([], "none")):
+        with pytest.raises(CovecError, match=f"finder {named} has no null"):
+            SweepNull(*labels, finders=finders)

@@ -68,11 +68,13 @@ class SweepNull:
         Number of permutations, and the seed that draws them.
     ridges
         Ridges to try, in units of the variance of a feature; a cell's ridge AUROC is the highest of them.
+    finders
+        Some of `FINDERS`; the difference of means alone takes no factorisation.
 
     Raises
     ------
     ExamplesError
-        A part has only one class, or groups or pairs are not one a row.
+        A part has only one class, groups or pairs are not one a row, or a finder is not one of them.
     """
 
     def __init__(
@@ -85,14 +87,17 @@ class SweepNull:
         permutations: int = 200,
         seed: int = 0,
         ridges: Sequence[float] = RIDGES,
+        finders: Sequence[str] = FINDERS,
     ) -> None:
+        if strange := [finder for finder in finders if finder not in FINDERS] or (not finders and ["none"]):
+            raise ExamplesError(f"finder {strange[0]} has no null of a sweep: choose from {', '.join(FINDERS)}")
         train, validation = checked_labels(labels_train), checked_labels(labels_validation)
         exchange = Exchange.of(np.concatenate([train, validation]), groups, pairs)
         permuted = exchange.permuted(permutations, np.random.default_rng(seed))
         labels = np.concatenate([exchange.labels[None], permuted])
         self._validation = labels[:, len(train) :]
         self._centred = (labels[:, : len(train)] - labels[:, : len(train)].mean(1, keepdims=True)).T
-        self._ridges = np.asarray(ridges, dtype=np.float64)
+        self._ridges, self._finders = np.asarray(ridges, dtype=np.float64), tuple(finders)
         self._areas: dict[tuple[Hashable, str], Float[np.ndarray, "1+permutations"]] = {}
 
     def add(self, cell: Hashable, train: Any, validation: Any) -> None:
@@ -113,17 +118,18 @@ class SweepNull:
         train, validation = _rows(train, len(self._centred), cell), _rows(validation, self._validation.shape[1], cell)
         if train.shape[1] != validation.shape[1]:
             raise ExamplesError(f"cell {cell}: activations {train.shape} and {validation.shape} differ in width")
-        if (cell, FINDERS[0]) in self._areas:
+        if (cell, self._finders[0]) in self._areas:
             raise ExamplesError(f"cell {cell} was added before: give each cell a key of its own")
         deviation = train.std(0)
         varies = deviation > 1e-6 * np.abs(train).max(0)  # float32 resolves no less
         mean, deviation = train.mean(0)[varies], deviation[varies]
         train, validation = train[:, varies] - mean, validation[:, varies] - mean
-        difference = self._judge((validation @ train.T @ self._centred).T)
-        left, spectrum, right = _factors(train / deviation, validation / deviation, self._centred)
-        whitened, *ridges = self._judge(_scores(left, spectrum, right, train.shape, self._ridges))
-        of_finders = (difference, whitened, np.max(ridges, axis=0))
-        self._areas |= {(cell, finder): row for finder, row in zip(FINDERS, of_finders, strict=True)}
+        areas = {FINDERS[0]: self._judge((validation @ train.T @ self._centred).T)}
+        if set(self._finders) - areas.keys():
+            left, spectrum, right = _factors(train / deviation, validation / deviation, self._centred)
+            whitened, *ridges = self._judge(_scores(left, spectrum, right, train.shape, self._ridges))
+            areas |= zip(FINDERS[1:], (whitened, np.max(ridges, axis=0)), strict=True)
+        self._areas |= {(cell, finder): areas[finder] for finder in self._finders}
 
     def _judge(self, scores: Float[np.ndarray, "*k p m"]) -> Float[np.ndarray, "*k p"]:
         """Validation AUROCs under every labelling, 0.5 where a permutation leaves one class in validation."""
