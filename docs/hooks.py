@@ -46,6 +46,11 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     return output.replace(_SHIM, posixpath.relpath("search.js", posixpath.dirname(page.url) or "."))
 
 
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The same on the page for addresses that there are not."""
+    return output_content.replace(_SHIM, "search.js")
+
+
 def _outside(text: str, path: str) -> Iterator[str]:
     """The files outside docs/ that `text`, which stands in `path`, links to."""
     for link in _LINK.findall(text):

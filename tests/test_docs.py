@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,19 @@ def test_verdicts_are_those_that_there_are():
 def test_columns_of_examples_are_those_that_are_read():
     page = (DOCS / "study.md").read_text(encoding="utf-8")
     assert not [name for name in examples._USED if f"`{name}`" not in page]
+
+
+def test_every_command_of_make_is_told_and_those_that_are_told_are_there():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.M)[1].split())
+    assert phony == set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+    assert set(re.findall(r"(?:^\$ |`)make ([a-z-]+)", pages, re.M)) <= phony
+
+
+def test_the_citation_is_of_this_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M))
+    assert (citation["title"], citation["version"], citation["license"]) == (
+        project["name"], project["version"], project["license"]
+    )  # fmt: skip
