@@ -206,16 +206,17 @@ class _Sink:
                 f"memory budget of {budget / 2**30:.1f} GiB: name fewer sites, pool, or raise memory_budget"
             )
         self.rows: dict[Site, Tensor] = {}
+        self.batch: Batch | None = None
 
     def put(self, site: Site, hidden: Tensor, batch: Batch) -> None:
         """Keep what the position asks for of `hidden` [rows, columns, d]."""
-        places = [self.places[row] for row in batch.rows]
-        pooled = _pool(hidden, [mask(self.position, layout) for layout in batch.layouts], self.position)
+        if batch is not self.batch:  # the same for all sites of a batch
+            self.batch, self.chosen = batch, _chosen([mask(self.position, layout) for layout in batch.layouts], batch)
+            self.where = torch.from_numpy(np.concatenate([self._range(self.places[row]) for row in batch.rows]))
         if site not in self.rows:
             shape = int(self.offsets[-1]), hidden.shape[-1]
             self.rows[site] = torch.empty(shape, dtype=torch.float32, device="cpu")
-        where = np.concatenate([self._range(place) for place in places])
-        self.rows[site][torch.from_numpy(where)] = pooled.to("cpu", torch.float32)
+        self.rows[site][self.where] = _pool(hidden, self.chosen, self.position).to("cpu", torch.float32)
 
     def result(self, places: Sequence[int]) -> Activations:
         """The rows in the caller's order, repeats filled in."""
@@ -235,11 +236,16 @@ class _Sink:
         return np.arange(self.offsets[place], self.offsets[place + 1])
 
 
-def _pool(hidden: Tensor, masks: Sequence[np.ndarray], position: Position) -> Tensor:
-    """Rows of `hidden` [rows, columns, d] at the masked tokens, pooled as the position says."""
-    chosen = np.zeros(hidden.shape[:2], dtype=bool)
+def _chosen(masks: Sequence[np.ndarray], batch: Batch) -> np.ndarray:
+    """Where the masks of a batch's rows hold [rows, columns]."""
+    chosen = np.zeros(batch.ids.shape, dtype=bool)
     for row, known in enumerate(masks):
         chosen[row, : len(known)] = known
+    return chosen
+
+
+def _pool(hidden: Tensor, chosen: np.ndarray, position: Position) -> Tensor:
+    """Rows of `hidden` [rows, columns, d] at the chosen tokens, pooled as the position says."""
     if position.pool == "none":
         rows, columns = np.nonzero(chosen)
         return hidden[torch.from_numpy(rows).to(hidden.device), torch.from_numpy(columns).to(hidden.device)]
