@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from comparing import close
 from covec.activations.rows import Activations
 from covec.errors import BudgetError, CovecError, ModelError
 from covec.models.batching import Batch, pad
@@ -35,11 +36,6 @@ PROMPTS = [
 ]
 MODELS = {family: TextModel(*tiny_model(family)) for family in FAMILIES}
 POSITIONS = ["last", "mean", "first", "1", "from-1/max", "content/none", "all/mean"]
-
-
-def close(found: Tensor, expected: Tensor, tolerance: float = 1e-4) -> bool:
-    """Agreement to `tolerance` of each row's largest entry."""
-    return bool(((found - expected).abs().amax(-1) <= tolerance * expected.abs().amax(-1)).all())
 
 
 def single(model: TextModel, prompts: list[str], site: str, position: str) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from comparing import hooks
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Ablate, Add, Gate, SetCoordinate
 from covec.errors import ExamplesError, ModelError
@@ -14,10 +15,6 @@ from covec.models.sites import Site
 
 PROMPTS = ["The hotel was", "A dull film: two hours", "ice"]
 POSITIONS = ["all", "content", "prompt", "generated", "last", "last+generated", "from-3", "2"]
-
-
-def hooks(model):
-    return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.module.modules())
 
 
 def add(model, size=3.0, site="resid.1", position="content", seed=0, gate=None):

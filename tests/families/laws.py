@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import covec
+from comparing import close
 from covec.activations.capture import forward
 from covec.activations.split import Split
 from covec.checks.doctor import doctor as examine
@@ -47,12 +48,6 @@ def applies(name: str, family: Family, model: TextModel) -> bool:
     if name == "bfloat16":  # where a router chooses, rounding may choose other experts
         return EXPERTS not in family.lacks.values()
     return model.generates if name in of_some else not model.causal if name == "encoders" else True
-
-
-def close(one: Tensor, other: Tensor, size: Tensor | None = None, within: float = 1e-4) -> bool:
-    """Whether rows agree to 1e-4 of the largest entry of theirs, or of those of `size`."""
-    largest = (other if size is None else size).abs().amax(-1)
-    return bool(((one - other).abs().amax(-1) <= within * largest).all())
 
 
 def present(model: TextModel, kinds: str) -> list[Site]:
@@ -154,7 +149,7 @@ def stream(family: Family, model: TextModel) -> None:
     for block in range(model.blocks):
         before = found["embed" if block == 0 else f"resid.{block - 1}"]
         added = sum(found[site] for site in present(model, kinds) if site.block == block)
-        assert close(found[f"resid.{block}"] - before, added, found[f"resid.{block}"])
+        assert close(found[f"resid.{block}"] - before, added, size=found[f"resid.{block}"])
 
 
 @law
@@ -220,7 +215,7 @@ def moves(family: Family, model: TextModel) -> None:
         edit = shift(model, site, position="from-3")
         with model.edit(edit):
             after = model.capture(TEXTS[:1], [site], "all")[site]
-        assert close(after[3:] - before[3:], edit.shift.expand_as(before[3:]), before[3:] + edit.shift)
+        assert close(after[3:] - before[3:], edit.shift.expand_as(before[3:]), size=before[3:] + edit.shift)
         if model.causal:
             assert torch.equal(after[:3], before[:3])
 
@@ -350,7 +345,7 @@ def bfloat16(family: Family, model: TextModel) -> None:
     for index, text in enumerate(TEXTS):
         alone = half.capture([text], half.sites, "all")
         for site in half.sites:
-            assert close(together.of(index, site), alone[site], within=3e-2)
+            assert close(together.of(index, site), alone[site], tolerance=3e-2)
     plain = logits(half)
     for site in present(half, " ".join(family.kinds)):
         with half.edit(shift(half, site)):

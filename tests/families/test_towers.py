@@ -11,12 +11,13 @@ import transformers
 from torch import Tensor
 
 import covec
+from comparing import close
 from covec.edits.algebra import Add
 from covec.errors import CovecError, ExamplesError, ModelError
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
-from families.laws import TEXTS, close
+from families.laws import TEXTS
 from families.zoo import FAMILIES, SHAPE, model_of
 from tiny import randomised, tiny_tokenizer
 
@@ -151,7 +152,9 @@ def test_what_a_block_multiplies_is_read_and_written_in_the_measure_of_the_strea
     site, shift = Site("mlp", 1), torch.linspace(-1, 1, 32)
     plain = model.capture(TEXTS, "resid.1", "all")["resid.1"]
     with model.edit(Add(site=site, shift=shift, position=Position("all"))):
-        assert close(model.capture(TEXTS, "resid.1", "all")["resid.1"] - plain, shift.expand_as(plain), plain + shift)
+        assert close(
+            model.capture(TEXTS, "resid.1", "all")["resid.1"] - plain, shift.expand_as(plain), size=plain + shift
+        )
 
 
 def test_blocks_that_serve_several_layers_are_refused() -> None:
@@ -187,7 +190,7 @@ def test_a_block_with_experts_has_no_neurons_and_one_without_has() -> None:
     model = TextModel(module, TOKENIZER)
     assert [site for site in model.sites if site.kind == "neuron"] == [Site("neuron", 0)]
     rows = model.capture(TEXTS, ["resid.0", "resid.1", "attn.1", "mlp.1"], "all")
-    assert close(rows["resid.1"] - rows["resid.0"], rows["attn.1"] + rows["mlp.1"], rows["resid.1"])
+    assert close(rows["resid.1"] - rows["resid.0"], rows["attn.1"] + rows["mlp.1"], size=rows["resid.1"])
 
 
 def test_experts_see_only_some_tokens_and_what_is_in_them_is_no_site() -> None:

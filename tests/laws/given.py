@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from comparing import close as close
+from comparing import hooks as hooks
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Add, Edit
 from covec.models.positions import Position
@@ -28,11 +30,6 @@ PROMPTS = (
     "ice melts",
 )
 CHAT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Is the hotel clean?"}]
-
-
-def close(found: Tensor, expected: Tensor, tolerance: float = 1e-4) -> bool:
-    """Agreement to `tolerance` of each row's largest entry."""
-    return bool(((found - expected).abs().amax(-1) <= tolerance * expected.abs().amax(-1)).all())
 
 
 @lru_cache(maxsize=64)
@@ -55,11 +52,6 @@ def vector(model: TextModel, site: str = "resid.1", **others: Any) -> ConceptVec
     positive, negative = rows[:4].mean(0), rows[4:].mean(0)
     made = {"model": model.describe(), **others}
     return ConceptVector.from_direction("half", site, positive - negative, positive, negative, **made)
-
-
-def hooks(model: TextModel) -> int:
-    """The number of hooks on all parts of the network."""
-    return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.module.modules())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

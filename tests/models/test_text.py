@@ -9,6 +9,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from comparing import hooks
 from covec.activations.split import Split
 from covec.edits.algebra import Add
 from covec.errors import ModelError
@@ -17,11 +18,6 @@ from covec.models.text import TextModel
 from tiny import randomised, tiny_model, tiny_tokenizer
 
 TEXTS = ["The hotel was clean.", "x"]
-
-
-def hooks(model: TextModel) -> list[int]:
-    """Hooks of every part (transformers leaves some of its own once hidden states were asked for)."""
-    return [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.module.modules()]
 
 
 def logits(model: TextModel) -> Tensor:
