@@ -73,7 +73,8 @@ def test_more_rows_narrow_the_interval_at_one():
         ([1, 2, 3, 4], [1, 1, 0, 0], 0.0, "Newcombe"),
         ([1, 1, 1, 1], [0, 0, 1, 1], 0.5, "Newcombe"),  # DeLong's variance of ties is 0
         ([1, 2, 3, 4], [0, 0, 1, 0], 2 / 3, "Newcombe"),  # one positive has no variance
-        ([1, 2, 3, 4, 5], [0, 1, 0, 1, 1], 5 / 6, "logit-DeLong"),
+        ([1, 2, 3, 4, 5], [0, 1, 0, 1, 1], 5 / 6, "Newcombe"),  # so few have too small a one
+        ([*range(20), *range(10, 30)], [0] * 20 + [1] * 20, 0.875, "logit-DeLong"),
     ],
 )
 def test_every_auroc_has_an_interval_with_width(scores, labels, area, how):

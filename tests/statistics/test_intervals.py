@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import binom, norm
 
 from covec.errors import CovecError
 from covec.statistics.auroc import auroc
-from covec.statistics.intervals import accuracy_figure, auroc_difference, auroc_figure
+from covec.statistics.figure import Figure
+from covec.statistics.intervals import accuracy_figure, auroc_difference, auroc_figure, widened
 
 
 def _draw(rng, groups, rows, effect, spread=1.0):
@@ -51,6 +53,27 @@ def test_interval_covers_the_true_auroc(groups, rows, effect):
     figures = [auroc_figure(*_draw(rng, groups, rows, effect)) for _ in range(200)]
     misses = sum(not figure.low <= truth <= figure.high for figure in figures)
     assert misses <= binom.ppf(0.99, 200, 0.08)
+
+
+@pytest.mark.parametrize(("positives", "negatives", "effect"), [(5, 95, 1.0), (10, 190, 2.0)])
+def test_interval_covers_the_true_auroc_where_one_class_is_small(positives, negatives, effect):
+    rng, truth = np.random.default_rng(0), norm.cdf(effect / np.sqrt(2))
+    labels = np.repeat([True, False], [positives, negatives])
+    figures = [auroc_figure(rng.normal(size=len(labels)) + effect * labels, labels) for _ in range(400)]
+    misses = sum(not figure.low <= truth <= figure.high for figure in figures)
+    assert misses <= binom.ppf(0.99, 400, 0.05)
+
+
+def test_a_widened_interval_stays_around_its_value_and_within_its_bounds():
+    figure = Figure(0.9, 0.8, 0.96, 0.5, 40, "logit-DeLong, conditional on the fitted vector")
+    wide = widened(figure, 2.0)
+    assert logit(0.9) - logit(wide.low) == pytest.approx(2 * (logit(0.9) - logit(0.8)))
+    assert logit(wide.high) - logit(0.9) == pytest.approx(2 * (logit(0.96) - logit(0.9)))
+    assert wide.how == "logit-DeLong, widened 2.0 times, as every fold has a vector of its own"
+    assert (wide.value, wide.null, wide.n) == (0.9, 0.5, 40)
+    assert widened(Figure(1.0, 0.6, 1.0), 3.0).low == 0.0
+    difference = widened(Figure(0.2, -0.1, 0.5), 2.0, share=False)
+    assert (difference.low, difference.high) == pytest.approx((-0.4, 0.8))
 
 
 def test_rows_of_a_group_are_not_independent():

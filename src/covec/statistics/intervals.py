@@ -9,10 +9,12 @@ as one row, the widest interval that the data allow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 from covec.statistics.auroc import auroc, checked_scores
 from covec.statistics.bootstrap import Statistic, cluster_bootstrap, weighted_auroc
@@ -23,6 +25,7 @@ from covec.statistics.proportions import difference_interval, wilson
 
 Codes = Int[np.ndarray, "n"]  # the number of each row's group
 
+CONDITIONAL = "conditional on the fitted vector"
 BOOTSTRAP_GROUPS = 20  # fewer say too little of how groups differ
 
 
@@ -102,6 +105,23 @@ def accuracy_figure(
     )
 
 
+def widened(figure: Figure, factor: float, *, share: bool = True) -> Figure:
+    """`figure` with its interval `factor` times as wide, on the logit scale where it is a `share` strictly within 0, 1.
+
+    For out-of-fold figures: their intervals are those of one fitted vector, while every fold has a vector of its own.
+    """
+
+    def end(end: float | None) -> float | None:
+        if end is None:
+            return None
+        if share and min(figure.value, end) > 0 and max(figure.value, end) < 1:
+            return float(expit(logit(figure.value) + factor * (logit(end) - logit(figure.value))))
+        return float(np.clip(figure.value + factor * (end - figure.value), 0.0 if share else -1.0, 1.0))
+
+    how = figure.how.replace(CONDITIONAL, f"widened {factor:.1f} times, as every fold has a vector of its own")
+    return replace(figure, low=end(figure.low), high=end(figure.high), how=how)
+
+
 def _figure(
     value: float,
     statistic: Statistic,
@@ -120,7 +140,7 @@ def _figure(
     if low == high:
         low, high, how = closed_form(codes)
         how += f", each of {count} groups as one row" if count < n else ""
-    how += ", conditional on the fitted vector"
+    how += f", {CONDITIONAL}"
     return Figure(value, min(low, value), max(high, value), null, n, how)
 
 

@@ -119,7 +119,7 @@ def p_test(
     """How often permuted labels give `scores [n]` an AUROC at least as high as `labels [n]` do.
 
     Exact where the scores come from a direction that was fixed without these labels, whatever found it. Out-of-fold
-    scores of a cross-validation need their `folds`, and there it is approximate.
+    scores were not: `nested_null` is what they are held against.
 
     Raises
     ------

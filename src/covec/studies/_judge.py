@@ -12,8 +12,8 @@ from torch import Tensor
 
 from covec.statistics.auroc import auroc
 from covec.statistics.figure import Figure
-from covec.statistics.intervals import accuracy_figure, auroc_difference, auroc_figure
-from covec.statistics.permutation import p_test, permuted_labels
+from covec.statistics.intervals import accuracy_figure, auroc_difference, auroc_figure, widened
+from covec.statistics.permutation import Exchange, null_aurocs, p_test, p_value, permuted_labels
 
 RANDOM_DIRECTIONS = 100
 SHUFFLES = 100
@@ -24,7 +24,8 @@ LEVEL = 0.01  # of p_test, for a concept to be found
 class Test:
     """Test rows of one concept with the frozen winner's scores; `groups`, `pairs`, `folds` say how labels may move.
 
-    `right` says which rows were called right, where every fold had a threshold of its own.
+    Where scores are out of fold, `right` says which rows were called right, as every fold had a threshold of its own,
+    and `null` holds AUROCs of the whole cross-validation under permuted labels.
     """
 
     scores: Float[np.ndarray, "n"]
@@ -34,28 +35,42 @@ class Test:
     pairs: list[Any] | None = None
     folds: list[int] | None = None
     right: Bool[np.ndarray, "n"] | None = None
+    null: Float[np.ndarray, "permutations"] | None = None
 
     def figures(self, null: float, seed: int) -> dict[str, Figure]:
         """Accuracy and AUROC with intervals; `null` is the AUROC of vectors of shuffled labels."""
         share = float(max(self.labels.mean(), 1 - self.labels.mean()))
         called = self.scores > self.threshold if self.right is None else self.right == self.labels
-        return {
+        figures = {
             "accuracy": accuracy_figure(called.astype(float), self.labels, 0.5, self.groups, share, seed=seed),
             "auroc": auroc_figure(self.scores, self.labels, self.groups, null, seed=seed),
         }
+        return {name: self._widened(figure, seed) for name, figure in figures.items()}
 
     def p(self, seed: int) -> float:
         """Of the AUROC, under labels permuted as the data are exchangeable."""
+        if self.null is not None:
+            return float(p_value(float(auroc(self.scores, self.labels)), self.null))
         return p_test(self.scores, self.labels, self.groups, self.pairs, self.folds, seed=seed)
 
     def beyond(self, baseline: Float[np.ndarray, "n"], seed: int) -> Figure:
         """Paired difference of AUROC from a baseline on the same rows, or from guessing where that is better."""
         if auroc(baseline, self.labels) >= 0.5:
-            return auroc_difference(self.scores, baseline, self.labels, self.groups, seed=seed)
-        own = auroc_figure(self.scores, self.labels, self.groups, seed=seed)
-        low, high = (own.value if end is None else end for end in (own.low, own.high))
-        how = f"from 0.5, as the baseline does worse than guessing; {own.how}"
-        return Figure(own.value - 0.5, low - 0.5, high - 0.5, 0.0, own.n, how)
+            difference = auroc_difference(self.scores, baseline, self.labels, self.groups, seed=seed)
+        else:
+            own = auroc_figure(self.scores, self.labels, self.groups, seed=seed)
+            low, high = (own.value if end is None else end for end in (own.low, own.high))
+            how = f"from 0.5, as the baseline does worse than guessing; {own.how}"
+            difference = Figure(own.value - 0.5, low - 0.5, high - 0.5, 0.0, own.n, how)
+        return self._widened(difference, seed, share=False)
+
+    def _widened(self, figure: Figure, seed: int, *, share: bool = True) -> Figure:
+        """`figure` with an interval that knows how much more refitted scores vary under the null than finished ones."""
+        if self.null is None:
+            return figure
+        exchange = Exchange.of(self.labels, self.groups, self.pairs, self.folds)
+        finished = null_aurocs(self.scores, exchange, len(self.null), seed=seed).std()
+        return widened(figure, max(1.0, float(self.null.std() / finished)), share=share)
 
 
 def random_directions(

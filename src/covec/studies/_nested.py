@@ -17,6 +17,7 @@ from covec.models.text import TextModel
 from covec.progress import Progress
 from covec.statistics.auroc import accuracy, auroc, best_threshold
 from covec.statistics.intervals import accuracy_figure, auroc_figure
+from covec.statistics.nested_null import nested_null
 from covec.statistics.splits import Split, deal
 from covec.studies import _judge as judge
 from covec.studies import _sweep as sweeping
@@ -47,8 +48,9 @@ def nested(model: TextModel, data: Data, settings: Settings, progress: Progress)
     swept = sweeping.null(data, train, validation, settings.sites, settings.positions, settings.seed)
     vector = fitted(model, data, winner, kept, settings)
     test = judge.Test(
-        scores, labels, 0.0, data.groups(order), data.pairs(order), [int(fold[row]) for row in order], right=right
-    )
+        scores, labels, 0.0, data.groups(order), data.pairs(order), fold[order].tolist(), right,
+        _null(data, order, fold, settings),
+    )  # fmt: skip
     randoms, shuffles = _nulls(data, winner, tests, settings)
     return Found(
         winner=winner,
@@ -61,7 +63,7 @@ def nested(model: TextModel, data: Data, settings: Settings, progress: Progress)
         test=test,
         test_rows=order,
         sizes={"train": len(order), "validation": 0, "test": len(order)},
-        notes=("test figures are pooled over five folds, p_test is approximate",),
+        notes=("test figures are pooled over five folds; p_test repeats them with differences of means",),
         stability=stability_of(data, winner, kept, settings),
         randoms=randoms,
         shuffles=shuffles,
@@ -103,6 +105,14 @@ def _out_of_fold(
         labels.append(data.labels[test])
         right.append((found > threshold) == data.labels[test])
     return np.concatenate(scores), np.concatenate(labels), np.concatenate(right)
+
+
+def _null(data: Data, order: Rows, fold: np.ndarray, settings: Settings) -> Float[np.ndarray, "permutations"]:
+    """What selection and fit in every fold find in permuted labels."""
+    cells = (data.at(site, position, order).numpy() for position in settings.positions for site in settings.sites)
+    return nested_null(
+        cells, data.labels[order], fold[order], data.groups(order), data.pairs(order), seed=settings.seed
+    )
 
 
 def _nulls(data: Data, winner: Candidate, tests: list[Rows], settings: Settings) -> tuple[np.ndarray, np.ndarray]:
