@@ -374,7 +374,7 @@ def test_ten_thousand_prompts_take_little_more_memory_than_their_rows() -> None:
 
 
 def test_batches_are_what_a_sweep_says(tiny: TextModel) -> None:
-    from covec.activations.capture import sweep
+    from covec.activations.capture import run_batches
 
     tokens = tiny.tokenize(PROMPTS)
     seen: list[int] = []
@@ -383,7 +383,7 @@ def test_batches_are_what_a_sweep_says(tiny: TextModel) -> None:
         assert hidden.shape[:2] == batch.ids.shape
         seen.extend(batch.rows)
 
-    sweep(tiny, tokens, [5, 2, 0], tiny.select("resid.0"), visit, batch_tokens=30)
+    run_batches(tiny, tokens, [5, 2, 0], tiny.select("resid.0"), visit, batch_tokens=30)
     assert sorted(seen) == [0, 2, 5]
 
 

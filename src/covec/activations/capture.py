@@ -133,7 +133,7 @@ def read_rows(
         for sink in sinks.values():
             sink.put(site, hidden, batch)
 
-    sweep(model, tokens, first, addresses, keep, batch_tokens=batch_tokens, progress=progress)
+    run_batches(model, tokens, first, addresses, keep, batch_tokens=batch_tokens, progress=progress)
     kept = {position: sink.result(places) for position, sink in sinks.items()}
     sinks.clear()
     if sum(rows.nbytes for found in kept.values() for rows in found.rows.values()) > _LARGE:
@@ -141,7 +141,7 @@ def read_rows(
     return kept
 
 
-def sweep(
+def run_batches(
     model: TextModel,
     tokens: Sequence[Tokenized],
     rows: Sequence[int],

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from covec.activations.capture import sweep
+from covec.activations.capture import run_batches
 from covec.concepts.vector import ConceptVector
 from covec.errors import ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, unique
@@ -113,7 +113,7 @@ def token_scores(
         for place, row in enumerate(batch.rows):
             found[row][site] = scores[place, : len(tokens[row].ids)].clone()
 
-    sweep(model, tokens, first, model.select(readers.sites), keep, batch_tokens=batch_tokens, progress=progress)
+    run_batches(model, tokens, first, model.select(readers.sites), keep, batch_tokens=batch_tokens, progress=progress)
     combined = [ready.combine(found[row]).numpy() for row in first]
     return [combined[place] for place in places]
 
