@@ -239,3 +239,75 @@ def test_a_hook_that_calls_the_model_makes_a_call_of_its_own(position: str) -> N
         handle.remove()
     assert len(found) == 4
     assert all(torch.equal(one, expected) for one in found)
+
+
+@pytest.mark.parametrize("position", ["last", "last+generated"])
+def test_a_prefix_edited_at_its_own_end_is_no_prefix_of_the_prompt(tiny: TextModel, position: str) -> None:
+    ids = torch.tensor([tiny.tokenizer("The hotel was clean and the people").input_ids])
+    edit = replace(add(tiny, "resid.1"), position=Position.parse(position))
+    cache = DynamicCache(config=tiny.config)
+    with tiny.edit(edit), torch.no_grad():
+        tiny.module(ids[:, :6], past_key_values=cache)
+        with pytest.raises(ModelError, match="of a text of its own, not of the whole prompt"):
+            tiny.module.generate(ids, past_key_values=cache, max_new_tokens=2)
+
+
+def test_what_was_written_under_an_edit_is_no_prefix_of_a_prompt_that_is_not_edited(tiny: TextModel) -> None:
+    """A chat that goes on from its cache: the first reply was edited as new text, and is now a part of the prompt."""
+    ids = torch.tensor([tiny.tokenizer("The hotel was").input_ids])
+    options = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False}
+    for position in ("generated", "from-2"):
+        edit, cache = replace(add(tiny, "resid.1"), position=Position.parse(position)), DynamicCache(config=tiny.config)
+        with tiny.edit(edit), torch.no_grad():
+            text = torch.cat([tiny.module.generate(ids, past_key_values=cache, **options), ids], 1)
+            if position == "generated":
+                with pytest.raises(ModelError, match="of a text of its own"):
+                    tiny.module.generate(text, past_key_values=cache, **options)
+            else:
+                whole = tiny.module.generate(text, **options)
+                assert torch.equal(tiny.module.generate(text, past_key_values=cache, **options), whole)
+
+
+@pytest.mark.parametrize("position", ["from-8", "8", "generated", "content", "last", "all"])
+def test_new_text_behind_rows_padded_on_the_right_stands_where_it_would_alone(position: str) -> None:
+    model = TextModel(*tiny_model("llama"))
+    edit = replace(add(model, "resid.0"), position=Position.parse(position))
+    rows = [model.tokenizer(text).input_ids for text in ("The hotel was clean and the people were", "x y")]
+    width, new = max(map(len, rows)), [57, 44, 45, 46, 47, 48, 49, 50]
+    assert len(rows[1]) < 8 < width
+    ids = torch.tensor([row + [model.pad_id] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    with model.edit(edit), torch.no_grad():
+        cache = model.module(ids, attention_mask=mask, use_cache=True).past_key_values
+        for token in new:
+            mask = torch.cat([mask, torch.ones(2, 1, dtype=torch.long)], 1)
+            given = {"attention_mask": mask, "position_ids": (mask.cumsum(1) - 1)[:, -1:]}
+            together = model.module(torch.tensor([[token]] * 2), past_key_values=cache, **given).logits[:, -1]
+        for row, found in zip(rows, together, strict=True):
+            own = model.module(torch.tensor([row]), use_cache=True).past_key_values
+            for token in new:
+                alone = model.module(torch.tensor([[token]]), past_key_values=own).logits[0, -1]
+            torch.testing.assert_close(found, alone, atol=1e-4, rtol=1e-4)
+
+
+def test_rows_taken_out_of_a_cache_are_refused() -> None:
+    model = TextModel(*tiny_model("llama"))
+    ids = torch.tensor([[5, 40, 41, 42], [5, 50, 51, 52]])
+    with model.edit(add(model, "resid.0")), torch.no_grad():
+        cache = model.module(ids, use_cache=True).past_key_values
+        cache.batch_select_indices(torch.tensor([1]))
+        with pytest.raises(ModelError, match="a text of 2 rows goes on with 1"):
+            model.module(ids[:1, -1:], past_key_values=cache)
+
+
+def test_a_cache_cut_back_into_its_prompt_is_refused_and_one_behind_it_goes_on() -> None:
+    model = TextModel(*tiny_model("llama"))
+    ids = torch.tensor([[5, 40, 41, 42, 43, 44]])
+    with model.edit(replace(add(model, "resid.0"), position=Position("last+generated"))), torch.no_grad():
+        cache = model.module(ids[:, :4], use_cache=True).past_key_values
+        expected = model.module(ids[:, 4:5], past_key_values=cache).logits
+        cache.crop(-1)
+        torch.testing.assert_close(model.module(ids[:, 4:5], past_key_values=cache).logits, expected)
+        cache.crop(-2)
+        with pytest.raises(ModelError, match="cut back into its prompt"):
+            model.module(ids[:, 4:], past_key_values=cache)

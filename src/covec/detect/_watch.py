@@ -78,8 +78,7 @@ class Log:
             row = now.plan.inputs[now.row(place)] if now.plan.inputs else now.row(place)
             call = self._call_of(row, now.plan)
             for column, index in enumerate(indices[place].tolist()):
-                padding = index < 0 or (now.plan.padding == "right" and index >= layout.length)
-                if padding or index <= done.get(place, -1):
+                if index < 0 or index <= done.get(place, -1):
                     continue
                 token = None if ids is None else ids[place][column]
                 written = index >= layout.prompt

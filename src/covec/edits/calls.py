@@ -17,6 +17,7 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from covec.errors import ModelError
@@ -75,9 +76,14 @@ def _begin(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     if plan is not None and is_running(plan):  # a hook calls the model once more
         plan = None
     if plan is None and (edits := edits_in_force(model.anatomy.body)):
-        plan = _plan_behind(cache, edits) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
+        plan = _going_on(cache, edits, start) if start else plan_of(model, shown, kwargs.get("attention_mask"), edits)
     if plan is not None and cache is None:
         _begins_anew(plan, shown.shape[1])
+    if plan is not None and shown.shape[0] % len(plan.layouts):
+        raise ModelError(
+            f"a text of {len(plan.layouts)} rows goes on with {shown.shape[0]}, and which they are is not known: keep "
+            "all rows, or begin anew"
+        )
     now = None if plan is None else Pass(plan, shown.shape[0], start, shown.shape[1], shown.device, ids)
     if now is not None and cache is not None:
         _by_cache[cache] = now
@@ -164,20 +170,37 @@ def _check_passes(setting: Callable[[str], Any], edits: Sequence[Any]) -> None:
 
 def _plan_of_generation(model: TextModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
     """One plan for all passes of a user's own `generate`; None where its first pass tells as much."""
-    edits = edits_in_force(model.anatomy.body)
+    edits, before, begun = edits_in_force(model.anatomy.body), None, 0
     ids = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
     cache = _cache_of(kwargs)
     if not edits or not isinstance(ids, Tensor):
         return None
     if cache is not None and (begun := _tokens_in(cache, {})):
-        _plan_behind(cache, edits)
+        before = _plan_behind(cache, edits)
         if ids.shape[1] <= begun:  # the new tokens alone, which go on with the text in the cache
             return None
     mask, defaults = kwargs.get("attention_mask"), cast("Any", model.module.generation_config)
     pad = kwargs.get("pad_token_id", defaults.pad_token_id)
     if mask is None and pad is not None and pad != defaults.eos_token_id:
         mask = (ids != pad).long()  # what transformers takes for granted
-    return plan_of(model, ids, mask, edits)
+    plan = plan_of(model, ids, mask, edits)
+    if before is not None:
+        _check_prefix(before, plan, begun)
+    return plan
+
+
+def _check_prefix(before: Plan, plan: Plan, columns: int) -> None:
+    """Refuse a prefix that was edited as a text of its own at other tokens than as a part of the whole prompt."""
+    rows, nowhere = len(plan.layouts), torch.device("cpu")
+    if len(before.layouts) != rows:
+        raise ModelError(f"the cache holds {len(before.layouts)} rows and the prompt {rows}: give as many")
+    for position in {edit.position: None for row in plan.edits for edit in row if not edit.observes}:
+        one, other = (Pass(each, rows, 0, columns, nowhere).mask(position) for each in (before, plan))
+        if (one is None) != (other is None) or (one is not None and other is not None and not torch.equal(one, other)):
+            raise ModelError(
+                f"what the cache holds was edited at {position.select!r} of a text of its own, not of the whole "
+                "prompt: give the prompt without the cache, or edit at 'content'"
+            )
 
 
 def _recomputing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,6 +249,14 @@ def _tokens_in(cache: Any, named: Mapping[str, Any]) -> int:
         filled = _by_cache.get(cache)
         begun = getattr(cache, "has_previous_state", bool)()  # by someone else
         return int(begun) if filled is None else filled.start + filled.columns
+
+
+def _going_on(cache: Any, edits: tuple[Any, ...], start: int) -> Plan:
+    """The plan of a text that goes on behind `start` tokens in a cache, which must still hold its prompt."""
+    plan = _plan_behind(cache, edits)
+    if start < plan.width:
+        raise ModelError("the cache was cut back into its prompt, and what goes on is another text: begin it anew")
+    return plan
 
 
 def _plan_behind(cache: Any, edits: tuple[Any, ...]) -> Plan:

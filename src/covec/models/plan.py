@@ -67,9 +67,14 @@ class Pass:
         return index // max(1, self.rows // len(self.plan.layouts))
 
     def indices(self) -> np.ndarray:
-        """Absolute index of every token in its unpadded sequence [rows, columns]; negative on left padding."""
-        columns = np.arange(self.start, self.start + self.columns)
-        return columns[None, :] - np.array([self._shift(self.row(row)) for row in range(self.rows)])[:, None]
+        """Absolute index of every token in its unpadded sequence [rows, columns]; negative on padding."""
+        lengths = np.array([self.plan.layouts[self.row(row)].length for row in range(self.rows)])[:, None]
+        columns = np.arange(self.start, self.start + self.columns)[None, :]
+        text = np.where(columns < lengths, columns, -1)
+        if self.plan.padding == "right" and columns[0, -1] < self.plan.first_new:
+            return text
+        behind = columns - (int(self.plan.first_new) - lengths)
+        return behind if self.plan.padding == "left" else np.where(columns < self.plan.first_new, text, behind)
 
     def mask(self, position: Position) -> Tensor | None:
         """Tokens of this pass that `position` selects [rows, columns]; None where it selects all of them."""
@@ -80,19 +85,16 @@ class Pass:
             self._masks[position] = None if whole else torch.from_numpy(chosen).to(self.device)
         return self._masks[position]
 
-    def _shift(self, row: int) -> int:
-        return 0 if self.plan.padding == "right" else int(self.plan.first_new) - self.plan.layouts[row].length
-
     def _select(self, position: Position) -> np.ndarray:
         indices = self.indices()
+        written = np.arange(self.start, self.start + self.columns) >= self.plan.first_new
         chosen = np.zeros(indices.shape, dtype=bool)
         for row in range(self.rows):
             layout = self.plan.layouts[self.row(row)]
             known = mask(position, layout)
             inside = (indices[row] >= 0) & (indices[row] < layout.length)
             chosen[row, inside] = known[indices[row, inside]]
-            written = indices[row] >= (layout.length if self.plan.padding == "left" else self.plan.first_new)
-            if written.any():  # new text; on the right padding comes before it
+            if written.any():
                 chosen[row, written] = _writes(position, indices[row, written])
         return chosen
 
