@@ -20,7 +20,11 @@ HERE = Path(__file__).parent
 RACES: dict[str, tuple[str, ...]] = {  # every race, with the peers whose environments it needs
     "capture": ("steering-vectors", "nnsight", "transformer-lens", "interp-engine"),
     "vectors": ("steering-vectors", "repeng"),
+    "fits": (),
+    "permutations": (),
     "steering": ("steering-vectors", "nnsight"),
+    "startup": ("steering-vectors", "nnsight", "captum", "concept-erasure", "interp-engine"),
+    "study": ("steering-vectors",),
 }
 
 

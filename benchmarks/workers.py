@@ -52,13 +52,14 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process in a peer's environment with the tasks of benchmarks/peers/PEER.py; a scope ends it.
+    """A process in a peer's environment with the tasks of benchmarks/peers/SCRIPT.py, by default PEER.py; a scope ends it.
 
     One that cannot be started is `absent`, with the reason; so are its tasks.
     """
 
-    def __init__(self, peer: str, settings: dict[str, Any]) -> None:
+    def __init__(self, peer: str, settings: dict[str, Any], script: str | None = None) -> None:
         self.peer, self.settings = peer, settings
+        self.script = PEERS / f"{(script or peer).replace('-', '_')}.py"
         self.absent: str | None = None
         self.version = ""
         self.tasks: list[str] = []
@@ -71,9 +72,8 @@ class Worker:
             reason = (home / "failed").read_text() if (home / "failed").is_file() else "its environment is not built"
             self.absent = f"not installed: {reason}"
             return self
-        script = PEERS / f"{self.peer.replace('-', '_')}.py"
         self._process = subprocess.Popen(
-            [home / "bin" / "python", "-P", HERE / "worker.py", script],
+            [home / "bin" / "python", "-P", HERE / "worker.py", self.script],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True,
             env={**os.environ, **QUIET, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
