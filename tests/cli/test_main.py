@@ -113,3 +113,11 @@ def test_a_closed_pipe_is_no_fault():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["models"], ["detect", "--text", "a", "--vector", "/nowhere/v.safetensors"]])
+def test_a_working_folder_that_is_gone_is_told_in_one_line(tmp_path, arguments):
+    code = f"import os, covec.cli; os.rmdir({str(tmp_path)!r}); covec.cli.main({arguments!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: the working folder is gone: change to one that exists, for example with: cd\n"

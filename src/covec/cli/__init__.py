@@ -64,6 +64,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code."""
     _prepare()
     try:
+        os.getcwd()
+    except OSError:  # libraries of native code end the process without it
+        return _fail("the working folder is gone: change to one that exists, for example with: cd")
+    try:
         return int(app(list(arguments), prog_name="covec", standalone_mode=False) or 0)
     except (CovecError, typer.TyperException) as error:
         return _fail(_refusal(error) if isinstance(error, typer.TyperException) else str(error))
