@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import covec
+from covec.cli import schemas
 from covec.concepts import examples
+from covec.detect import Detection
 from covec.studies.result import VERDICTS
 
 ROOT = Path(__file__).parents[1]
@@ -75,9 +78,36 @@ def test_the_reference_has_every_public_name():
     assert sorted(listed) == sorted(set(covec.__all__) - {"__version__"})
 
 
-def test_verdicts_are_those_that_there_are():
-    told = re.findall(r"^\| `([\w-]+)` \|", (DOCS / "trust.md").read_text(encoding="utf-8"), re.M)
-    assert set(told) >= set(VERDICTS)
+def choices(command, key):
+    """Every value that the schema of a command allows somewhere for `key`."""
+
+    def found(part):
+        for name, value in part.items() if isinstance(part, dict) else ():
+            if name == key and "enum" in value:
+                yield from value["enum"]
+            yield from found(value)
+        for value in part if isinstance(part, list) else ():
+            yield from found(value)
+
+    return set(found(schemas.load(command)))
+
+
+@pytest.mark.parametrize(
+    ("page", "header", "there_are"),
+    [
+        ("docs/trust.md", "verdict", set(VERDICTS)),
+        ("README.md", "verdict", set(VERDICTS)),
+        ("docs/measure.md", "verdict", choices("study", "verdict") - set(VERDICTS)),
+        ("docs/catalog.md", "status", choices("systems", "status") | {"stale"}),
+        ("docs/detect.md", "field", {field.name for field in fields(Detection)} - {"text", "concept"}),
+    ],
+)
+def test_a_table_written_by_hand_has_what_there_is(page, header, there_are):
+    rows = re.search(rf"^\| {header} \|.*\n\| --- .*\n((?:\|.*\n)+)", (ROOT / page).read_text(encoding="utf-8"), re.M)[
+        1
+    ]
+    told = [name for row in rows.splitlines() for name in re.findall(r"`([\w -]+)`", row.split("|")[1])]
+    assert set(told) == there_are
 
 
 def test_columns_of_examples_are_those_that_are_read():
