@@ -201,12 +201,12 @@ def test_one_call_checks_a_finder_and_names_the_law_it_breaks() -> None:
 
 
 def test_a_finder_that_reads_more_than_rows_is_refused() -> None:
-    @method("gradient", verb="find", needs="model")
-    class Gradient(Finder):
+    @method("relational", verb="find", requires=("relation",))
+    class Relational(Finder):
         pass
 
     with pytest.raises(CovecError, match="its contract is another"):
-        check_finder(Gradient)
+        check_finder(Relational)
 
 
 @pytest.mark.parametrize("name", registry.names("find"))

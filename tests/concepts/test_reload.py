@@ -11,6 +11,7 @@ import torch
 
 from concepts import reloaded
 from covec import registry
+from covec.checks.model_finders import world as with_words
 from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
 from covec.steer._steering import provenance
@@ -29,8 +30,11 @@ def found(world, name):
     """What a finder finds after the toy's last block."""
     finder, examples = registry.get("find", name)(), world.examples
     rows = world.model.capture(examples.inputs, sites=["resid.1"], position="last")["resid.1"]
-    pairs = [str(row % (len(examples) // 2)) for row in range(len(examples))]
-    fitted = finder.fit(rows, examples.labels, **columns(name, pairs))
+    if finder.entry.needs == "model":
+        fitted = finder.fit_model(world.model, with_words(read=True).examples, "resid.1")
+    else:
+        pairs = [str(row % (len(examples) // 2)) for row in range(len(examples))]
+        fitted = finder.fit(rows, examples.labels, **columns(name, pairs))
     means = fitted.mean_positive_, fitted.mean_negative_
     return ConceptVector.from_direction(
         name, "resid.1", fitted.direction_, *means, **provenance(world.model, examples, finder.entry)

@@ -53,3 +53,15 @@ def test_it_is_left_out_where_there_are_no_categories_and_refused_where_it_is_na
     assert "repit" not in {cell.finder for cell in found.cells}
     with pytest.raises(ExamplesError, match="repit needs category, which these examples do not carry"):
         covec.study(model, examples, finders="repit", **options)
+
+
+def test_a_study_finds_with_a_finder_that_reads_the_model(model):
+    """Its `observable` is the word that each text expects next; the words of the concept's two sides are tokens."""
+    rng = np.random.default_rng(1)
+    texts = [" ".join([*rng.choice(WORDS, 4), *3 * [word]]) for word in ("film", "two") for _ in range(60)]
+    extra = {"observable": ("a",) * 60 + ("b",) * 60}
+    examples = Examples(tuple(texts), np.repeat([True, False], 60), extra=extra)
+    found = covec.study(model, examples, finders="obsprop", sites="resid.*", position="last", quick=True)
+    assert {cell.finder for cell in found.cells} == {"obsprop"}
+    assert found.best.method == "obsprop"
+    assert found.stability.value > 0.9  # halves of the texts lead to one direction of the model's own

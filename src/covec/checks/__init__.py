@@ -36,8 +36,9 @@ def check_finder(finder: str | type[Finder] | Finder, expected_failures: Expecte
         A law is broken; a note of the error says which.
     """
     from covec.checks.finders import finder_checks
+    from covec.checks.model_finders import model_finder_checks, reads_model
 
-    _run(finder_checks(finder, expected_failures))
+    _run((model_finder_checks if reads_model(finder) else finder_checks)(finder, expected_failures))
 
 
 def check_edit(make: str | Callable[..., Any], expected_failures: Expected = None) -> None:
@@ -67,9 +68,9 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import aggregators, edits, finders, vectors
+    from covec.checks import aggregators, edits, finders, model_finders, vectors
 
-    return [check for room in (finders, edits, aggregators, vectors) for check in room.discovered()]
+    return [check for room in (finders, model_finders, edits, aggregators, vectors) for check in room.discovered()]
 
 
 def _run(checks: Iterable[Check]) -> None:

@@ -31,14 +31,14 @@ def easy_direction_found(subject: Subject) -> None:
 def nothing_found_where_nothing_is(subject: Subject) -> None:
     """The same rows without a difference of the classes: no nearer to the direction than random ones are."""
     empty = draw(800, 24, effect=0, seed=12, decay=0)
-    assert abs(_cosine(subject, empty)) < _of_random_directions(24)
+    assert abs(_cosine(subject, empty)) < of_random_directions(24)
 
 
 def shuffled_labels_find_nothing(subject: Subject) -> None:
     """The rows of the easy case with labels swapped in half of the pairs: no nearer to it than random ones (K-27)."""
     planted = draw(800, 24, effect=4, seed=12, decay=0)
     cosines = [abs(_cosine(subject, planted, planted.shuffled(seed))) for seed in range(3)]
-    assert max(cosines) < _of_random_directions(24)
+    assert max(cosines) < of_random_directions(24)
 
 
 def hard_direction_found(subject: Subject) -> None:
@@ -88,7 +88,7 @@ def _cosine(subject: Subject, world: Drawn, labelled: Drawn | None = None) -> fl
     return float(subject.find(labelled or world).direction_.double() @ world.direction)
 
 
-def _of_random_directions(d: int) -> float:
+def of_random_directions(d: int) -> float:
     """The cosine with a given direction that one random direction in a thousand exceeds, of either sign."""
     return float(np.sqrt(stats.beta(0.5, (d - 1) / 2).ppf(0.999)))
 

@@ -27,8 +27,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from covec.concepts.examples import Examples
 from covec.errors import ExamplesError
 from covec.find._rows import Columns, Labels, Rows, Units, as_cells
+from covec.models.positions import Position
+from covec.models.sites import Site
+from covec.models.text import TextModel
+from covec.registry import Entry
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ class Finder(ClassifierMixin, BaseEstimator):
     closed_form: ClassVar[bool] = False  # whether it is quick enough for `covec study --quick`
     details: ClassVar[tuple[str, ...]] = ()  # learned numbers, without their underscore, that `Fits` carries
 
+    _model: TextModel
+    _sites: tuple[Site, ...]
     direction_: Tensor
     intercept_: float
     scale_: float
@@ -168,6 +175,29 @@ class Finder(ClassifierMixin, BaseEstimator):
         """
         return fit_together({"": self}, X, y, groups=groups, pairs=pairs, **columns)[""]
 
+    def at(self, model: TextModel, sites: Sequence[Site]) -> Self:
+        """Itself, to be fitted on rows of `model` at `sites`: what a finder that `needs` a model has to know."""
+        self._model, self._sites = model, tuple(sites)
+        return self
+
+    def fit_model(
+        self, model: TextModel, examples: Examples, site: str | Site, position: str | Position = "last"
+    ) -> Self:
+        """Fit on `examples` as `model` shows them at one site and position; errors as in `fit`."""
+        (address,) = model.select(site)
+        X = model.capture(examples.inputs, address, position)[address]
+        required = [name for name in getattr(self, "entry", Entry("", "find")).requires if name != "pairs"]
+        columns = {name: column for name in required if (column := examples.column(name)) is not None}
+        return self.at(model, (address,)).fit(
+            X, examples.labels, groups=examples.groups, pairs=examples.pairs, **columns
+        )
+
+    def _place(self) -> tuple[TextModel, tuple[Site, ...]]:
+        """The model and the sites that it reads."""
+        if not hasattr(self, "_model"):
+            raise ExamplesError(f"{type(self).__name__} reads a model: call fit_model(model, examples, site)")
+        return self._model, self._sites
+
     def decision_function(self, X: Float[Tensor, "n d"]) -> Float[np.ndarray, "n"]:
         """Scores in units of the concept: the class means of the training rows score -0.5 and +0.5."""
         check_is_fitted(self, "direction_")
@@ -195,6 +225,15 @@ class Finder(ClassifierMixin, BaseEstimator):
         self.intercept_, self.scale_ = float(fits.intercepts[0]), float(fits.scales[0])
         for name, values in fits.details.items():
             setattr(self, f"{name}_", float(values[0]))
+
+    def _completed(self, X: Float[Tensor, "s n d"], labels: Labels, directions: Float[Tensor, "s d"]) -> Fits:
+        """What `fit_many` gives of directions of any norm and sign [s, d]."""
+        ones = []
+        for activations, direction in zip(X, directions, strict=True):
+            rows, one = labels.rows(activations), clone(self)
+            one._complete(rows, direction if rows.differ else torch.zeros_like(direction))
+            ones.append(one)
+        return _gathered(ones)
 
     def _complete(self, moments: Any, direction: Tensor) -> None:
         """Unit norm, sign, intercept and scale, from a direction of any norm and sign and the class means."""

@@ -97,7 +97,9 @@ def fitted(model: TextModel, data: Data, winner: Candidate, rows: Rows, settings
     activations = data.at(winner.site, winner.position, rows)
     make = settings.finders[winner.finder]
     columns, pairs = data.columns(rows, make), data.pairs(rows)
-    finder = make().fit(activations, data.labels[rows], groups=data.units(rows), pairs=pairs, **columns)
+    finder = data.new(make, [winner.site]).fit(
+        activations, data.labels[rows], groups=data.units(rows), pairs=pairs, **columns
+    )
     return vector_of(model, data, finder, winner, settings)
 
 
@@ -145,7 +147,7 @@ def null_vectors(data: Data, winner: Candidate, rows: Rows, vector: ConceptVecto
 def stability_of(data: Data, one: Candidate, rows: Rows, settings: Settings, *, with_null: bool = True) -> Figure:
     """How alike the directions are that a candidate's finder finds in halves of `rows`."""
     return stability(
-        settings.finders[one.finder],
+        lambda: data.new(settings.finders[one.finder], [one.site]),
         data.at(one.site, one.position, rows),
         data.labels[rows],
         units=data.units(rows),

@@ -16,6 +16,7 @@ from covec.concepts.examples import Examples
 from covec.find import fit_together
 from covec.models.positions import Position
 from covec.models.sites import Site
+from covec.models.text import TextModel
 from covec.progress import Progress, silent
 from covec.statistics.auroc import accuracy, auroc, best_threshold
 from covec.statistics.intervals import auroc_figure
@@ -34,6 +35,7 @@ class Data:
 
     examples: Examples
     activations: Mapping[Position, Activations]
+    model: TextModel | None = None
 
     @property
     def labels(self) -> Bool[np.ndarray, "n"]:
@@ -56,6 +58,10 @@ class Data:
     def pairs(self, rows: Rows) -> list[Any] | None:
         """The pair of each row, None where there are none."""
         return None if self.examples.pairs is None else [self.examples.pairs[row] for row in rows]
+
+    def new(self, finder: Any, sites: Sequence[Site]) -> Any:
+        """An unfitted finder of a class, which knows the model and the sites where it needs them."""
+        return finder().at(self.model, sites) if finder.entry.needs == "model" else finder()
 
     def columns(self, rows: Rows, *finders: Any) -> dict[str, list[Any]]:
         """What `finders` require of the examples besides pairs, by name, one entry a row."""
@@ -105,7 +111,7 @@ def sweep(
             for same in _alike(data.activations[position], sites):
                 stacked = torch.stack([data.at(site, position, train) for site in same])
                 unseen = torch.stack([data.at(site, position, validation) for site in same])
-                made = {name: finder() for name, finder in finders.items()}
+                made = {name: data.new(finder, same) for name, finder in finders.items()}
                 fits = fit_together(made, stacked, data.labels[train], groups=units, pairs=pairs, **columns)
                 for name, fit in fits.items():
                     scores = fit.score(unseen)
