@@ -1,6 +1,8 @@
 """House rules that a reader of the code can rely on."""
 
 import ast
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -125,6 +127,26 @@ def test_every_dependency_is_explained():
     extras = PROJECT["project"]["optional-dependencies"].values()
     listed = names_of([*PROJECT["project"]["dependencies"], *(name for extra in extras for name in extra)])
     assert not {name for name in listed if f"`{name}`" not in page}
+
+
+SCRIPTS = sorted(path for folder in ("benchmarks", "docs", "examples") for path in (ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_scripts_beside_the_package_import_what_there_is(path):
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    asked = [
+        (node.module, alias.name)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "covec"
+        for alias in node.names
+    ]
+    missing = [
+        f"{module}: {name}"
+        for module, name in asked
+        if not hasattr(importlib.import_module(module), name) and importlib.util.find_spec(f"{module}.{name}") is None
+    ]
+    assert not missing
 
 
 def test_every_packaged_file_ships(tmp_path):
