@@ -9,7 +9,7 @@ TEST_STAMP := .venv/.installed-test
 page = $(2) > docs/$(1).new && mv docs/$(1).new docs/$(1).md || { rm -f docs/$(1).new; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test test-oldest test-newest check format claims bench docs clean
+.PHONY: help setup setup-test demo test test-quick test-oldest test-newest check format claims bench docs clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test: setup-test ## all checks and tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2
+
+test-quick: setup-test ## the tests of the rooms alone: soon done, and no embedded model
+	$(BIN)/pytest -n 2 --quick
 
 test-oldest: .venv-oldest/.installed ## the tests with the lowest supported versions (6 GB in .venv-oldest; Python 3.11)
 	.venv-oldest/bin/pytest -n 2

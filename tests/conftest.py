@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 torch.set_num_threads(1)
 
 
+SLOW = {"laws", "families", "checks", "claims"}  # rooms that hold whole models to what the others promise
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help=f"without {', '.join(sorted(SLOW))} and the embedded model")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--quick`, keep what says soon whether a change broke something."""
+    if config.getoption("--quick"):
+        slow = [SLOW & set(item.path.parts) or "smol" in getattr(item, "fixturenames", ()) for item in items]
+        config.hook.pytest_deselected(items=[item for item, left_out in zip(items, slow, strict=True) if left_out])
+        items[:] = [item for item, left_out in zip(items, slow, strict=True) if not left_out]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A fresh user cache (looks and the like), of which only the converted models are the user's own."""
