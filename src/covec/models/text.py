@@ -115,9 +115,10 @@ class TextModel:
 
     @cached_property
     def together(self) -> int | None:
-        """The length up to which rows may share a batch, None for any: beyond it, a pass turns the positions of all
-        its rows by other angles (Phi-3's long context), so that a row would depend on its longest neighbour. Where
-        padding leaks, no rows share one.
+        """The length up to which rows may share a batch, None for any.
+
+        Beyond it a pass turns the positions of all its rows by other angles (Phi-3's long context), so that a row would
+        depend on its longest neighbour. Where padding leaks it is 0: no rows share one.
         """
         if not heeds_mask(self.anatomy.blocks) and self._leaks():
             return 0
