@@ -97,6 +97,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path, whole):
         tmp_path / "file" / "under",
         tmp_path / ("a" * 300),
         tmp_path / "a\0b",
+        tmp_path / "\udcff",  # a byte that is not UTF-8, which Parquet's library does not take
         tmp_path / "loop",
         "/proc/none",
     ):

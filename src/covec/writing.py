@@ -76,6 +76,16 @@ def place_of_file(path: str | Path) -> Path:
     return target
 
 
+def check_name(path: str | Path) -> None:
+    """Refuse what no file is called, or what a library that writes to it could not open: not every one takes bytes."""
+    if "\0" in str(path):
+        raise FileError(f"cannot write {str(path)!r}: a name holds no zero byte; choose another")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise FileError(f"cannot write {str(path)!r}: the name is not UTF-8; choose another") from None
+
+
 def sync(path: Path) -> None:
     """Bring a file, or all files of a folder, to the disk."""
     for file in filter(Path.is_file, path.rglob("*")) if path.is_dir() else (path,):
@@ -85,8 +95,7 @@ def sync(path: Path) -> None:
 
 def _found(path: str | Path) -> tuple[Path, int]:
     """`path` with links followed, and the mode of what is there (0: nothing)."""
-    if "\0" in str(path):
-        raise FileError(f"cannot write {str(path)!r}: a name holds no zero byte; choose another")
+    check_name(path)
     target = Path(os.path.realpath(path))
     with _told(path):
         try:

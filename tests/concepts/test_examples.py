@@ -114,6 +114,12 @@ def test_more_than_two_labels_need_a_choice(path: Path) -> None:
     ]
 
 
+def test_two_concepts_never_share_a_name(path: Path) -> None:
+    pairs = [("a", "b-c"), ("a", "d"), ("a-b", "c"), ("a-b", "e")]
+    rows = [{"text": f"text {row}", "concept": one, "label": other} for row, (one, other) in enumerate(pairs * 2)]
+    refused(path, rows, "two concepts are called 'a-b-c'; rename", each_class=True)
+
+
 @pytest.mark.parametrize("empty", ["", "  \n", None, float("nan")])
 def test_an_empty_text_says_where(path: Path, empty: Any) -> None:
     refused(path, [{"text": "a", "label": 1}, {"text": empty, "label": 0}], "line 2: the text is empty")

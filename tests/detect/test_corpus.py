@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from covec.concepts.vector import ConceptVector
 from covec.detect import _corpus, detect_file
-from covec.errors import CovecError, ExamplesError, FileError
+from covec.errors import CovecError, ExamplesError, FileError, ModelError
 from covec.models.text import TextModel
 from covec.progress import silent
 from progresses import Stopping
@@ -130,6 +130,39 @@ def test_a_run_goes_on_with_nothing_else(llama: TextModel, seven: ConceptVector,
     with pytest.raises(FileError, match="lacks the shard that begins with row 0"):
         detect_file(llama, seven, corpus, out)
     assert not out.exists()
+
+
+def test_a_run_goes_on_with_the_same_template(llama: TextModel, seven: ConceptVector, tmp_path: Path) -> None:
+    corpus, out = jsonl(tmp_path / "a.jsonl"), tmp_path / "o.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        detect_file(llama, seven, corpus, out, progress=Stopping(5))
+    network, tokenizer = tiny_model("llama")
+    tokenizer.chat_template = "{% for message in messages %}<{{ message.content }}>{% endfor %}"
+    with pytest.raises(FileError, match="the tokenizer changed"):
+        detect_file(TextModel(network, tokenizer), seven, corpus, out, force=True)
+
+
+def test_edits_are_not_mixed_into_a_corpus(llama: TextModel, seven: ConceptVector, tmp_path: Path) -> None:
+    """A run that is taken up again outside of the scope would go on as another model."""
+    with llama.edit(seven.add(5)), pytest.raises(ModelError, match="edits are in force"):
+        detect_file(llama, seven, jsonl(tmp_path / "a.jsonl"), tmp_path / "o.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl"]
+
+
+def test_a_corpus_that_grows_while_it_is_read_is_refused(
+    llama: TextModel, seven: ConceptVector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = jsonl(tmp_path / "a.jsonl")
+    tokenize = TextModel.tokenize
+
+    def growing(self: TextModel, given: Any, **options: Any) -> Any:
+        jsonl(path, [*TEXTS, "another"])
+        return tokenize(self, given, **options)
+
+    monkeypatch.setattr(TextModel, "tokenize", growing)
+    with pytest.raises(ExamplesError, match="changed while it was read"):
+        detect_file(llama, seven, path, tmp_path / "o.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl"]
 
 
 @pytest.mark.parametrize("fault", ["another's", "misplaced", "damaged", "cut"])

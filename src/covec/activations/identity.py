@@ -26,17 +26,22 @@ def identity(
     ModelError
         Edits are in force, with which the model shows something else.
     """
-    if edits_in_force(model.anatomy.body):
-        raise ModelError("edits are in force, and what is kept is the model's own: leave the edit's scope first")
     sets = labels if isinstance(labels, Mapping) else () if labels is None else ("",)
     return {
         CONTENT: content,
-        **identity_of(model),
+        **identity_at_rest(model),
         "position": str(position),
         "sites": [str(site) for site in sites],
         "label sets": list(sets),
         **kept,
     }
+
+
+def identity_at_rest(model: TextModel) -> dict[str, Any]:
+    """As `identity_of`, for what a run that is taken up again goes on with; `ModelError` where edits are in force."""
+    if edits_in_force(model.anatomy.body):
+        raise ModelError("edits are in force, and what is kept is the model's own: leave the edit's scope first")
+    return identity_of(model)
 
 
 def identity_of(model: TextModel) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from covec.errors import CovecError, FileError
-from covec.writing import whole_file
+from covec.writing import check_name, whole_file
 
 LEDGER, _LOCK, _HIDDEN = "ledger.json", "lock", ".covec-"
 
@@ -72,6 +72,7 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     """
     from filelock import FileLock, Timeout
 
+    check_name(folder)
     made = missing(folder)
     if not made:
         _check_ours(folder, instead)

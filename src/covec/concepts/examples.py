@@ -347,6 +347,8 @@ def _concepts(
         labels = Labels.parse(part.columns[label], part.places)
         for class_name, mask in labels.concepts(source, positive, each_class).items():
             called = "-".join(filter(None, ["" if alone and class_name else name, class_name]))
+            if called in found:
+                raise ExamplesError(f"{table.source}: two concepts are called {called!r}; rename a concept or label")
             found[called] = _built(part, text, label, mask, called, source)
     return found
 

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from covec.activations import corpus, shards
+from covec.activations.identity import identity_at_rest
 from covec.concepts.vector import ConceptVector
 from covec.detect._detect import Detection, detect_tokens
 from covec.detect._scores import Readers, Vectors, listed
@@ -79,8 +80,9 @@ def detect_file(
     Raises
     ------
     CovecError
-        Before any work: the corpus has a row that is no text, a vector does not fit the model, `out` cannot be written
-        or was begun from something else. Later: a text is longer than the model's context.
+        Before any work: the corpus has a row that is no text, a vector does not fit the model, edits are in force,
+        `out` cannot be written or was begun from something else. Later: a text is longer than the model's context, or
+        the corpus changed meanwhile.
     """
     path, out, chosen = Path(path), Path(out), listed(vectors)
     readers = Readers.of(model, chosen, force=force)
@@ -100,6 +102,8 @@ def detect_file(
                 _write_shard(parts, found, done, tokens, len(chosen), keep_text, own)
                 done += len(some)
                 bar.advance(len(some))
+        if corpus.digest(path) != made_of["corpus"]:
+            raise ExamplesError(f"{path} changed while it was read: begin anew once it is whole")
         with whole_file(out) as draft:
             fires = _join(parts, draft, keep_text, own)
     shutil.rmtree(parts)
@@ -138,8 +142,7 @@ def _identity(
         "corpus": corpus.digest(path),
         "text column": column,
         "vectors": made_of.hexdigest(),
-        "model": model.fingerprint,
-        "dtype": str(model.dtype),
+        **identity_at_rest(model),
         "choice of columns": keep_text,
     }
 
