@@ -23,9 +23,10 @@ from covec.statistics.permutation import Exchange
 from covec.statistics.splits import deal
 from covec.statistics.sweep import SweepNull
 
-TEXTS, PERMUTATIONS = 240, 100
+TEXTS, PERMUTATIONS, WRONG = 240, 100, 4  # of so many pairs one has its labels the wrong way round
 FINDERS = {"difference": MeanDifference, "logistic": Logistic, "ridge": Ridge}
-ABOUT = f"""One concept in {NAME}, {TEXTS} texts, all sites at the last token. Three finders are fitted on three fifths
+ABOUT = f"""One concept in {NAME}, {TEXTS} texts (one label in {WRONG} is wrong, or all would be
+perfect), all sites at the last token. Three finders are fitted on three fifths
 of the rows, with the ridge of the logistic and of the ridge regression by five folds; the site and finder of the best
 AUROC on a fifth are fitted again on both and judged on the last fifth; {PERMUTATIONS} permutations of the labels repeat
 the selection with the difference of means. The glue takes the activations from steering-vectors, the fits and AUROCs
@@ -37,14 +38,15 @@ the direction. What is compared is the AUROC of the selection, AUROC and accurac
 def main() -> None:
     """The same steps by covec and by glue; beside them the whole study."""
     model = covec.load(NAME, dtype="float32", device="cpu")
-    positive, negative = zip(*pairs(TEXTS // 2), strict=True)
+    made = [pair if row % WRONG else pair[::-1] for row, pair in enumerate(pairs(TEXTS // 2))]
+    positive, negative = zip(*made, strict=True)
     texts, y = [*positive, *negative], np.arange(TEXTS) < TEXTS // 2
     order = np.random.default_rng(0).permutation(TEXTS)
     train, validation, test = np.split(order, [3 * TEXTS // 5, 4 * TEXTS // 5])
     known = np.concatenate([train, validation])
     exchange = Exchange.of(y[known])
     settings = {
-        "model": str(fetch(NAME)), "dtype": "float32", "batch": BATCH, "pairs": list(zip(positive, negative, strict=True)),
+        "model": str(fetch(NAME)), "dtype": "float32", "batch": BATCH, "pairs": made,
         "train": train.tolist(), "validation": validation.tolist(), "test": test.tolist(),
         "folds": deal(range(len(train)), y[train]).tolist(), "folds again": deal(range(len(known)), y[known]).tolist(),
         "logistic": RIDGES, "ridge": LEAST_SQUARES,

@@ -52,7 +52,7 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process in a peer's environment with the tasks of benchmarks/peers/SCRIPT.py, by default PEER.py; a scope ends it.
+    """A process in a peer's environment with the tasks of benchmarks/peers/SCRIPT.py (PEER.py); a scope ends it.
 
     One that cannot be started is `absent`, with the reason; so are its tasks.
     """
