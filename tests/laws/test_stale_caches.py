@@ -52,8 +52,8 @@ def test_a_live_model_that_is_changed_is_another_one(change: str) -> None:
 def test_a_conversion_belongs_to_one_file() -> None:
     """Another file, or another way of converting it, needs another folder: then raise `_CONVERSION`, and these."""
     known = embedded.EMBEDDED["smollm2-135m"]
-    assert (embedded._CONVERSION, known.file_sha256[:16]) == (1, "b179c9523d0e6a0f")
-    assert known.folder.name == "smollm2-135m.1"
+    assert (embedded._CONVERSION, known.file_sha256[:16]) == (2, "b179c9523d0e6a0f")
+    assert known.folder.name == "smollm2-135m.2"
 
 
 def corpus(folder: Path, text: str = "ice melts") -> Path:

