@@ -61,6 +61,7 @@ class Rows:
         self.positive = torch.from_numpy(positive[order])
         self.units = None if units is None else [units[row] for row in order]
         self.pairs = None if pairs is None else [pairs[row] for row in order]
+        self._means: dict[bool | None, Tensor] = {}
         self.columns = {name: [column[row] for row in order] for name, column in (columns or {}).items()}
 
     @property
@@ -74,7 +75,9 @@ class Rows:
 
     def mean(self, label: bool | None = None) -> Float[Tensor, "d"]:
         """Mean of the rows, of one label or of all (float64)."""
-        return self._labelled(label).double().mean(0)
+        if label not in self._means:
+            self._means[label] = self._labelled(label).double().mean(0)
+        return self._means[label]
 
     def covariance(self) -> Float[Tensor, "d d"]:
         """Covariance about the mean of all rows, divided by n (float64)."""
@@ -150,7 +153,7 @@ def as_cells(X: Any, ndim: int) -> Float[Tensor, "..."]:
     if X.ndim != ndim or 0 in X.shape:
         shape = "[n, d]" if ndim == 2 else "[sites, n, d]"
         raise ExamplesError(f"activations of shape {tuple(X.shape)} are not {shape} with at least one row")
-    if not torch.isfinite(X).all():
+    if not torch.isfinite(torch.stack(torch.aminmax(X))).all():  # NaN is the least and the greatest, too
         raise ExamplesError("activations hold NaN or infinite values; leave those rows out or capture in float32")
     return X
 
