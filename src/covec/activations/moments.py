@@ -24,25 +24,25 @@ class Moments:
 
     Parameters
     ----------
-    d
-        Width of the rows.
+    width
+        Number of values a row.
     covariance
-        Whether to keep the total covariance (d x d float64).
+        Whether to keep the total covariance (width x width, float64).
     per_label
         Whether to keep a covariance a label as well.
     """
 
-    def __init__(self, d: int, *, covariance: bool = True, per_label: bool = False) -> None:
-        self.d = d
+    def __init__(self, width: int, *, covariance: bool = True, per_label: bool = False) -> None:
+        self.width = width
         self.keeps_covariance, self.per_label = covariance, per_label
-        self._total = _Cell(d, covariance)
+        self._total = _Cell(width, covariance)
         self._cells: dict[tuple[str, Any], _Cell] = {}
         self._cross: dict[str, _Cross] = {}
 
     def __repr__(self) -> str:
         labels = [f"{cell.count} labelled {label!r}" for (_, label), cell in self._cells.items()]
         more = ["..."] if len(labels) > _SHOWN else []
-        return f"Moments({', '.join([f'{self._total.count} rows of width {self.d}', *labels[:_SHOWN], *more])})"
+        return f"Moments({', '.join([f'{self._total.count} rows of width {self.width}', *labels[:_SHOWN], *more])})"
 
     def update(
         self,
@@ -53,8 +53,8 @@ class Moments:
         targets: dict[str, Any] | None = None,
     ) -> Moments:
         """Take in `rows`; `labels` is the label set called `""`, `sets` further ones, `targets` continuous ones."""
-        if rows.ndim != 2 or rows.shape[1] != self.d:
-            raise ExamplesError(f"rows of shape {tuple(rows.shape)} do not fit moments of width {self.d}")
+        if rows.ndim != 2 or rows.shape[1] != self.width:
+            raise ExamplesError(f"rows of shape {tuple(rows.shape)} do not fit moments of width {self.width}")
         rows = rows.detach()
         named = {**({"": labels} if labels is not None else {}), **(sets or {})}
         columns = {name: np.asarray(values) for name, values in named.items()}
@@ -69,21 +69,22 @@ class Moments:
         for name, values in columns.items():
             for label in np.unique(values):
                 plain = label.item() if isinstance(label, np.generic) else label  # columns of objects hold plain values
-                cell = self._cells.setdefault((name, plain), _Cell(self.d, self.per_label))
+                cell = self._cells.setdefault((name, plain), _Cell(self.width, self.per_label))
                 cell.add(rows[torch.from_numpy(values == label).to(rows.device)])
         for name, aim in aims.items():
-            self._cross.setdefault(name, _Cross(self.d)).add(rows, aim)
+            self._cross.setdefault(name, _Cross(self.width)).add(rows, aim)
         return self
 
     def merge(self, other: Moments) -> Moments:
         """Take in what `other` has seen."""
-        if other.d != self.d or other.keeps_covariance != self.keeps_covariance or other.per_label != self.per_label:
+        own, its = ((each.width, each.keeps_covariance, each.per_label) for each in (self, other))
+        if its != own:
             raise ExamplesError("only moments of the same width and the same parts can be merged")
         self._total.merge(other._total)
         for key, cell in other._cells.items():
-            self._cells.setdefault(key, _Cell(self.d, self.per_label)).merge(cell)
+            self._cells.setdefault(key, _Cell(self.width, self.per_label)).merge(cell)
         for name, cross in other._cross.items():
-            self._cross.setdefault(name, _Cross(self.d)).merge(cross)
+            self._cross.setdefault(name, _Cross(self.width)).merge(cross)
         return self
 
     def count(self, label: Any = None, name: str = "") -> int:
@@ -121,7 +122,7 @@ class Moments:
         for index, cross in enumerate(self._cross.values()):
             tensors |= {f"target/{index}/mean": cross.mean, f"target/{index}/cross": cross.cross}
         document = {
-            "d": self.d,
+            "width": self.width,
             "covariance": self.keeps_covariance,
             "per_label": self.per_label,
             "count": self._total.count,
@@ -133,13 +134,13 @@ class Moments:
     @classmethod
     def from_state(cls, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> Moments:
         """The moments that `state` told of, bit for bit."""
-        moments = cls(document["d"], covariance=document["covariance"], per_label=document["per_label"])
+        moments = cls(document["width"], covariance=document["covariance"], per_label=document["per_label"])
         moments._total.restore(document["count"], tensors, "total")
         for index, (name, label, count) in enumerate(document["labels"]):
-            cell = moments._cells[(name, label)] = _Cell(moments.d, moments.per_label)
+            cell = moments._cells[(name, label)] = _Cell(moments.width, moments.per_label)
             cell.restore(count, tensors, str(index))
         for index, (name, count, target) in enumerate(document["targets"]):
-            cross = moments._cross[name] = _Cross(moments.d)
+            cross = moments._cross[name] = _Cross(moments.width)
             cross.count, cross.target = count, target
             cross.mean, cross.cross = tensors[f"target/{index}/mean"], tensors[f"target/{index}/cross"]
         return moments

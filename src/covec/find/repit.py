@@ -37,10 +37,10 @@ class RepIt(Finder):
     """Difference of means from neutral rows, less a share of what lies in the span of other categories.
 
     Each row has a category; rows without one are neutral, and where there are none the mean of the other categories
-    stands in for them. Rows that have the concept are the target (several
-    categories among them are isolated one by one and averaged); the others' categories are what it is isolated from. Of
-    the target's part in the span of their vectors `share` of the energy is removed, and its length shrinks by
-    sqrt(1 - share). The paper's weights and whitening only condition that arithmetic.
+    stands in for them. Rows that have the concept are the target (several categories among them are isolated one by one
+    and averaged); the others' categories are what it is isolated from. Of the target's part in the span of their
+    vectors `share` of the energy is removed, and its length shrinks by sqrt(1 - share). The paper's weights and
+    whitening only condition that arithmetic.
 
     The share is the one with the largest effect on held-out rows of the target among those whose mean effect on other
     categories is within `tolerance`, and where none is, the one with the smallest effect on them. An effect is the mean
