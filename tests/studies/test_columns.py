@@ -6,7 +6,7 @@ import pytest
 
 import covec
 from covec.concepts.examples import Examples
-from covec.errors import ExamplesError
+from covec.errors import CovecError, ExamplesError
 from covec.models.text import TextModel
 from tiny import tiny_model
 
@@ -65,3 +65,14 @@ def test_a_study_finds_with_a_finder_that_reads_the_model(model):
     assert {cell.finder for cell in found.cells} == {"obsprop"}
     assert found.best.method == "obsprop"
     assert found.stability.value > 0.9  # halves of the texts lead to one direction of the model's own
+
+
+@pytest.mark.parametrize(("word", "why"), [("", "row 1 has no observable"), ("hotel", "give a word that is one token")])
+def test_columns_of_another_kind_leave_a_finder_out_or_are_refused_before_any_work(model, word, why):
+    texts, truth = [f"ice {n}" for n in range(120)], np.arange(120) % 2 == 0
+    examples = Examples(tuple(texts), truth, extra={"observable": (word,) * 120})
+    options = {"sites": "resid.1", "position": "mean", "quick": True}
+    found = covec.study(model, examples, finders=None, **options)
+    assert any("obsprop (" in note and why in note for note in found.notes)
+    with pytest.raises(CovecError, match=why):
+        covec.study(model, examples, finders="obsprop", **options)

@@ -54,7 +54,7 @@ class _Setting:
     prompts: int = 16
     heads_from: int = 15
     wrong: int = 20
-    randoms: int = 10
+    randoms: int = 5
 
 
 REDUCED = _Setting((1, 2), (28,), (1,), 5, 2, 4, 29, 3, 2)

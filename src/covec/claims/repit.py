@@ -3,10 +3,10 @@
 Vectors with a strong common part, where the truth is known; and six topics in the embedded model, whose vectors are
 added to neutral prompts while the probability of words of every topic is read.
 
-Where the card leaves a choice: vectors are means over the tokens of a sentence, less those of neutral prompts, of which
-one half makes the vectors and the other is continued; they are added at blocks 16 and 20; the effect that all methods
-are brought to is half of what the plain difference of means does at its own length; the share is the finder's own
-choice. Ratios are geometric means over topics and blocks.
+Where the card leaves a choice: vectors are means over the tokens of a sentence, less those of 25 neutral prompts; they
+are added at block 18, and 13 other neutral prompts are continued; the effect that all methods are brought to is half of
+what the plain difference of means does at its own length; the share is the finder's own choice. Ratios are geometric
+means over topics.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class _Setting:
     topics: tuple[str, ...] = TOPICS
     prompts: int = 12
     many: int = 40
-    blocks: tuple[int, ...] = (16, 20)
+    block: int = 18
     lengths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
     worlds: int = 10
 
 
-REDUCED = _Setting(TOPICS[:2], 6, 8, (28,), (1.0,), 2)
+REDUCED = _Setting(TOPICS[:2], 6, 8, 28, (1.0,), 2)
 
 
 def claim(reduced: bool = False) -> Claim:
@@ -84,7 +84,7 @@ class _Words:
     def __init__(self, model: TextModel, block: int, topics: tuple[str, ...]) -> None:
         self._split, vocabulary = Split(model, f"resid.{block}"), Vocabulary(model)
         self._ids = [[vocabulary.token(word) for word in asked(topic)] for topic in topics]
-        self._batches = encoded(self._split, model.tokenize(neutral_prompts()[1::2]), Position("content"))
+        self._batches = encoded(self._split, model.tokenize(neutral_prompts()[1::4]), Position("content"))
         self._plain = self._read(None)
 
     def change(self, shift: Float[Tensor, "d"]) -> Float[np.ndarray, "topics"]:
@@ -130,30 +130,27 @@ def _fitted(rows: Tensor, category: list[str | None], topic: str, share: float |
 
 def _selectivity(model: TextModel, setting: _Setting) -> Iterator[ClaimFigure]:
     """Of the isolated direction, beside the plain one and one that was made orthogonal to the mean of the others."""
-    found: dict[str, list[float]] = {"isolated": [], "plain": [], "orthogonal": []}
-    shares = []
-    for block in setting.blocks:
-        words = _Words(model, block, setting.topics)
-        rows, category = _captured(model, block, setting.topics, setting.prompts)
-        origin = rows[[name is None for name in category]].mean(0)
-        means = {topic: rows[[name == topic for name in category]].mean(0) - origin for topic in setting.topics}
-        for place, topic in enumerate(setting.topics):
-            plain, fitted = means[topic], _fitted(rows, category, topic)
-            others = torch.stack([mean for name, mean in means.items() if name != topic]).mean(0, keepdim=True)
-            directions = {"isolated": fitted.direction_, "plain": plain, "orthogonal": _without(plain, others)}
-            wanted, lengths = words.change(plain)[place] / 2, [float(plain.norm()) * share for share in setting.lengths]
-            for name, direction in directions.items():
-                unit = torch.nn.functional.normalize(direction, dim=0)
-                found[name].append(words.selectivity(unit, place, wanted, lengths))
-            shares.append(fitted.share_)
-    logs = {name: np.log(each) for name, each in found.items()}
-    how = f"ratio of selectivities, geometric mean over {len(setting.topics)} topics, blocks {setting.blocks}"
-    gain = _geometric(logs["isolated"] - logs["plain"], how)
+    words = _Words(model, setting.block, setting.topics)
+    rows, category = _captured(model, setting.block, setting.topics, setting.prompts)
+    origin = rows[[name is None for name in category]].mean(0)
+    means = {topic: rows[[name == topic for name in category]].mean(0) - origin for topic in setting.topics}
+    logs, shares = np.empty((len(means), 3)), []
+    for place, (topic, plain) in enumerate(means.items()):
+        fitted = _fitted(rows, category, topic)
+        others = torch.stack([mean for name, mean in means.items() if name != topic]).mean(0, keepdim=True)
+        wanted, lengths = words.change(plain)[place] / 2, [float(plain.norm()) * share for share in setting.lengths]
+        for column, direction in enumerate((fitted.direction_, plain, _without(plain, others))):
+            unit = torch.nn.functional.normalize(direction, dim=0)
+            logs[place, column] = np.log(words.selectivity(unit, place, wanted, lengths))
+        shares.append(fitted.share_)
+    isolated, plain_ones, orthogonal = logs.T
+    how = f"ratio of selectivities, geometric mean over topics, block {setting.block}"
+    gain = _geometric(isolated - plain_ones, how)
     yield ClaimFigure("selectivity, of the plain vector's", gain, GAIN, "at least the baseline", gain.value >= GAIN)
     name = "selectivity, of that of the vector made orthogonal to the mean of the others"
-    yield above(name, _geometric(logs["isolated"] - logs["orthogonal"], how), 1.0)
+    yield above(name, _geometric(isolated - orthogonal, how), 1.0)
     how = "own words' change over the mean size of others'"
-    yield shown("selectivity", *(_geometric(logs[name], f"{name}, {how}") for name in ("isolated", "plain")))
+    yield shown("selectivity", _geometric(isolated, f"isolated, {how}"), _geometric(plain_ones, f"plain, {how}"))
     yield shown("chosen share", mean_figure(shares, "of the energy in the span of the other topics"))
 
 
@@ -170,12 +167,11 @@ def _geometric(logs: np.ndarray, how: str) -> Figure:
 
 def _prompts(model: TextModel, setting: _Setting) -> ClaimFigure:
     """How near the directions from few sentences are to those from many."""
+    few, many = (_captured(model, setting.block, setting.topics, count) for count in (setting.prompts, setting.many))
     cosines = []
-    for block in setting.blocks:
-        few, many = (_captured(model, block, setting.topics, n) for n in (setting.prompts, setting.many))
-        for topic in setting.topics:
-            share = _fitted(*many, topic).share_
-            cosines.append(float(_fitted(*few, topic, share).direction_ @ _fitted(*many, topic, share).direction_))
+    for topic in setting.topics:
+        found = _fitted(*many, topic)
+        cosines.append(float(_fitted(*few, topic, found.share_).direction_ @ found.direction_))
     how = f"cosine of directions from {setting.prompts} and {setting.many} sentences a topic, at one share"
     same = mean_figure(cosines, how)
     return ClaimFigure("few prompts are enough", same, SAME, "at least the baseline", same.value >= SAME)

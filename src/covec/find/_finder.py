@@ -175,6 +175,10 @@ class Finder(ClassifierMixin, BaseEstimator):
         """
         return fit_together({"": self}, X, y, groups=groups, pairs=pairs, **columns)[""]
 
+    @classmethod
+    def check(cls, model: TextModel, examples: Examples) -> None:
+        """Refuse, before any work, a model or columns of examples that cannot be fitted; most finders take any."""
+
     def at(self, model: TextModel, sites: Sequence[Site]) -> Self:
         """Itself, to be fitted on rows of `model` at `sites`: what a finder that `needs` a model has to know."""
         self._model, self._sites = model, tuple(sites)

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from covec.activations.capture import forward
 from covec.activations.split import Split
+from covec.concepts.examples import Examples
 from covec.edits.algebra import Add
 from covec.errors import ExamplesError
 from covec.find._finder import Finder, Fits
@@ -49,6 +50,10 @@ class ObsProp(Finder):
 
     def __init__(self, points: int = 8) -> None:
         self.points = points
+
+    @classmethod
+    def check(cls, model: TextModel, examples: Examples) -> None:
+        word_contrast(model, examples.column("observable") or (), examples.labels.tolist())
 
     def fit_many(
         self,

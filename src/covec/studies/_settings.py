@@ -91,7 +91,7 @@ def check_settings(
     for one in positions:
         if not one.single:
             raise CovecError(f"a study reads one row an input: pool the position, such as {one.select}/mean")
-    found, notes = _finders(finders, concepts, quick)
+    found, notes = _finders(model, finders, concepts, quick)
     written = _continuations(continuations, notes)
     return Settings(
         sites=chosen,
@@ -108,7 +108,9 @@ def check_settings(
     )
 
 
-def _finders(names: Names | None, concepts: Mapping[str, Examples], quick: bool) -> tuple[dict[str, Any], list[str]]:
+def _finders(
+    model: TextModel, names: Names | None, concepts: Mapping[str, Examples], quick: bool
+) -> tuple[dict[str, Any], list[str]]:
     """The finders that are named, or all that the examples and the time allow; those left out are noted."""
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",") if name.strip()]
@@ -120,13 +122,28 @@ def _finders(names: Names | None, concepts: Mapping[str, Examples], quick: bool)
             continue
         if lacking and names is not None:
             raise ExamplesError(f"{name} needs {' and '.join(lacking)}, which these examples do not carry")
-        if lacking:
-            skipped.append(f"{name} needs {' and '.join(lacking)}")
+        why = (
+            f"needs {' and '.join(lacking)}" if lacking else _refused(finder, model, concepts, named=names is not None)
+        )
+        if why:
+            skipped.append(f"{name} {why}")
         else:
             found[name] = finder
     if not found:
         raise CovecError(f"no finder is left to try: name some of {', '.join(registry.names('find'))}")
     return found, [f"skipped: {', '.join(skipped)}"] if skipped else []
+
+
+def _refused(finder: Any, model: TextModel, concepts: Mapping[str, Examples], *, named: bool) -> str:
+    """Why a finder cannot be fitted to the concepts, in brackets; where it was named, that is raised."""
+    try:
+        for examples in concepts.values():
+            finder.check(model, examples)
+    except CovecError as error:
+        if named:
+            raise
+        return f"({error})"
+    return ""
 
 
 def _positions(given: str | Position | Sequence[str | Position]) -> tuple[Position, ...]:
