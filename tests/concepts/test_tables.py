@@ -160,6 +160,14 @@ def test_the_exact_name_of_a_column_comes_before_its_other_spellings(tmp_path: P
     assert list(corpus.texts(path)) == ["right"]
 
 
+def test_a_column_that_stands_twice_is_refused_by_both_readers(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("text,text,label\na,b,1\n")
+    for read in (read_table, lambda path: list(corpus.texts(path))):
+        with pytest.raises(ExamplesError, match="two columns called 'text'"):
+            read(path)
+
+
 def test_columns_are_found_whatever_their_case() -> None:
     table = Table("t", "t", {"Text ": ["a"], "LABEL": [1]}, ["t, row 1"])
     assert table.find("text", "messages") == "Text "
