@@ -8,6 +8,7 @@ here; the last line says how much was tried.
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from concepts.made import direction
@@ -73,6 +74,9 @@ KINDS = {
 }
 
 
+MOVED = ("v.safetensors", "out")  # all are moved into their places by one function
+
+
 def forked(work):
     """The id of a child that does `work` and nothing else."""
     child = os.fork()
@@ -91,15 +95,20 @@ def ended(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def hooked(work, at):
-    """Do `work` and be killed at stage `at`, counted from where it enters covec.writing; returns the stages there."""
+def hooked(work, at, within=None):
+    """Do `work` and be killed at stage `at`; returns the number of stages.
+
+    They are counted from where it enters covec.writing, or only those of the system's functions that `within` calls.
+    """
     begun = False
-    count = 0
+    count = depth = 0
 
     def hook(frame, event, argument):
-        nonlocal begun, count
+        nonlocal begun, count, depth
         begun = begun or frame.f_code.co_filename == writing.__file__
-        count += begun
+        if within is not None and frame.f_code is within.__code__:
+            depth += {"call": 1, "return": -1}.get(event, 0)
+        count += begun if within is None else depth > 0 and event.startswith("c_")
         if count == at:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -116,19 +125,23 @@ def litter(folder):
 
 
 def kills(folder):
-    """Each kind of file, new and over an old one, killed at stages from the first to the last."""
+    """Each kind of file, new and over an old one, killed at stages from the first to the last; some over an old
+    one also at every stage at which the new one takes its place.
+    """
     killed = 0
     for name, (write, read) in KINDS.items():
-        stages = hooked(lambda write=write, name=name: write(folder / "measured" / name, 0), -1)
-        for number in range(STAGES):
+        again = partial(write, folder / "measured" / name, 0)
+        stages = hooked(again, -1)
+        moving = hooked(again, -1, writing._move) if name in MOVED else 0
+        assert moving or name not in MOVED
+        tried = [(1 + number * stages // STAGES, None, number % 2) for number in range(STAGES)]
+        for number, (at, within, old) in enumerate([*tried, *((at, writing._move, 1) for at in range(1, moving + 1))]):
             home = folder / f"{name.replace('/', '-')}-{number}"
             place = home / name
             home.mkdir()
-            old = number % 2
             if old:
                 write(place, 1)
-            at = 1 + number * stages // STAGES
-            code = ended(forked(lambda write=write, place=place, at=at: hooked(lambda: write(place, 2), at)))
+            code = ended(forked(partial(hooked, partial(write, place, 2), at, within)))
             assert code in (0, -signal.SIGKILL), f"{name} at {at} of {stages}: {code}"
             killed += code != 0
             if old or place.exists():
