@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covec.errors import ModelError
-from covec.models.sites import BLOCKS, HEADS, PLAIN, Site, select, summary
+from covec.models.sites import BLOCKS, HEADS, PLAIN, BySite, Site, select, summary
 
 addresses = st.one_of(
     st.sampled_from(PLAIN).map(Site),
@@ -120,3 +120,10 @@ def test_a_site_is_not_made_of_a_whole_address(kind: str) -> None:
 @pytest.mark.parametrize("text", ["resid.3", "head.3.0", "embed", "features.7@in"])
 def test_what_a_prompt_shows_would_make_the_site_again(text: str) -> None:
     assert repr(Site.parse(text)) == f"Site.parse({text!r})"
+
+
+def test_what_was_found_at_a_site_is_found_by_its_address() -> None:
+    found = BySite({Site("resid", 3): "there"})
+    assert found["resid.3"] == found[Site("resid", 3)] == "there"
+    with pytest.raises(ModelError, match=r"nothing was kept at 'resid\.4'; there are resid\.3"):
+        found["resid.4"]

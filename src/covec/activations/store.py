@@ -28,7 +28,7 @@ from covec.activations.tally import Tally
 from covec.errors import BudgetError, ExamplesError, FileError, ModelError
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.positions import Position, warn_of_bare
-from covec.models.sites import Site, select
+from covec.models.sites import BySite, Site, select
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Span
 from covec.progress import Progress, silent
@@ -218,7 +218,7 @@ class ActivationStore:
         where: Bool[np.ndarray, "n"] | None = None,
         positive: Label | None = None,
         **options: bool,
-    ) -> dict[Site, Moments]:
+    ) -> BySite[Moments]:
         """The moments of every site, of which `Finder.fit_moments` takes one; memory does not grow with the store.
 
         Parameters

@@ -17,7 +17,7 @@ from covec.activations.stream import Done, Labels, Window, stream
 from covec.errors import FileError, ModelError
 from covec.models.batching import TOKEN_BUDGET
 from covec.models.positions import Position, warn_of_bare
-from covec.models.sites import Site
+from covec.models.sites import BySite, Site
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Span
 from covec.progress import Progress, silent
@@ -40,7 +40,7 @@ class Tally:
         Number of inputs that earlier runs had read when the last one began.
     """
 
-    moments: dict[Site, Moments] = field(default_factory=dict)
+    moments: BySite[Moments] = field(default_factory=BySite)
     inputs: int = 0
     read: int = 0
     fallbacks: int = 0
@@ -79,7 +79,7 @@ class Tally:
                 Site.parse(site): Moments.from_state(sheet.tensors(f"{site}/"), own)
                 for site, own in document["moments"].items()
             }
-            return cls(found, *(document[name] for name in ("inputs", "read", "fallbacks", "seen")))
+            return cls(BySite(found), *(document[name] for name in ("inputs", "read", "fallbacks", "seen")))
         except (LookupError, TypeError, ValueError, ModelError) as error:
             raise sheet.damaged() from error
 
@@ -90,7 +90,7 @@ def moments(
     sites: str | Site | Sequence[str | Site] = "resid.*",
     position: str | Position = "content/none",
     **options: Any,
-) -> dict[Site, Moments]:
+) -> BySite[Moments]:
     """Moments of what `inputs`, a stream of any length, show at each of `sites`: see `tally` for the options."""
     return tally(model, inputs, sites, position, **options).moments
 
@@ -153,7 +153,7 @@ def tally(
     return found
 
 
-def load_moments(folder: str | Path) -> dict[Site, Moments]:
+def load_moments(folder: str | Path) -> BySite[Moments]:
     """The moments in a folder that `tally` finished.
 
     Raises

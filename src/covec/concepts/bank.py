@@ -14,7 +14,7 @@ from torch import Tensor
 from covec.concepts import files
 from covec.concepts.vector import ConceptVector
 from covec.errors import CovecError, FileError
-from covec.models.sites import Site
+from covec.models.sites import BySite, Site
 
 
 class Cosines(NamedTuple):
@@ -82,7 +82,7 @@ class Bank(Mapping[str, ConceptVector]):
     def __str__(self) -> str:
         return "\n".join(map(str, self.values()))
 
-    def cosines(self) -> dict[Site, Cosines]:
+    def cosines(self) -> BySite[Cosines]:
         """Cosines between single directions, for every site that at least two concepts share.
 
         Raises
@@ -98,7 +98,9 @@ class Bank(Mapping[str, ConceptVector]):
                 if vector.kind == "direction":
                     rows.setdefault(site, {})[vector.name] = part.direction[0]
         shared = {site: (tuple(named), torch.stack(list(named.values()))) for site, named in rows.items()}
-        return {site: Cosines(names, matrix @ matrix.T) for site, (names, matrix) in shared.items() if len(names) > 1}
+        return BySite(
+            {site: Cosines(names, matrix @ matrix.T) for site, (names, matrix) in shared.items() if len(names) > 1}
+        )
 
     def save(self, path: str | Path) -> None:
         """Write all vectors to one file (safetensors; see docs/format.md), whole or not at all."""

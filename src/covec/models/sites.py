@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from covec.errors import ModelError
 
 PLAIN = ("embed", "final")
 BLOCKS = ("resid", "attn", "mlp", "mixer", "neuron", "block")
 HEADS = ("head", "key", "value")
+Found = TypeVar("Found")
 _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
 
@@ -70,6 +72,16 @@ class Site:
         raise ModelError(
             f"{text!r} is not a site; write for example resid.12, attn.3, head.3.0, embed or features.7@in"
         )
+
+
+class BySite(dict[Site, Found]):
+    """What was found at each of several sites, by the site or its address: `found["resid.14"]`."""
+
+    def __getitem__(self, site: str | Site) -> Found:
+        try:
+            return super().__getitem__(Site.parse(site))
+        except KeyError:
+            raise ModelError(f"nothing was kept at {str(site)!r}; there are {summary(list(self))}") from None
 
 
 def select(patterns: str | Site | Iterable[str | Site], sites: Sequence[Site]) -> tuple[Site, ...]:
