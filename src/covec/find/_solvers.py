@@ -61,7 +61,8 @@ class Spectrum:
         inverse = torch.where(deviation > 1e-6 * X.abs().amax(0), 1 / deviation, 0.0)  # float32 resolves no less
         Z = (centred * inverse).numpy()
         n, d = Z.shape
-        variances, vectors = eigh(Z @ Z.T if n < d else Z.T @ Z, driver="evd", check_finite=False, overwrite_a=True)
+        products = (Z @ Z.T if n < d else Z.T @ Z).T  # the same, in the order that LAPACK works on without a copy
+        variances, vectors = eigh(products, driver="evd", check_finite=False, overwrite_a=True)
         kept = slice(np.searchsorted(variances, 1e-10 * variances[-1], side="right"), None)
         variances, vectors = variances[kept], vectors[:, kept]
         coordinates = vectors * np.sqrt(variances) if n < d else Z @ vectors
