@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from covec.models.positions import Position as Position
     from covec.models.sites import Site as Site
     from covec.models.text import TextModel as TextModel
+    from covec.models.vocabulary import Vocabulary as Vocabulary
     from covec.statistics.figure import Figure as Figure
     from covec.studies import Studies as Studies
     from covec.studies import Study as Study
@@ -47,6 +48,7 @@ _PUBLIC = {
     "Studies": "covec.studies:Studies",
     "Study": "covec.studies:Study",
     "TextModel": "covec.models.text:TextModel",
+    "Vocabulary": "covec.models.vocabulary:Vocabulary",
     "doctor": "covec.checks.doctor:doctor",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",

@@ -23,8 +23,10 @@ from covec.find._rows import Labels
 from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference
 from covec.find.ridge import Ridge, held_out
+from covec.models.text import TextModel
 from covec.statistics.auroc import auroc
 from finding import OF_ROWS, columns
+from laws import fresh
 
 
 class Backwards(Finder):
@@ -102,6 +104,19 @@ def test_fit_together_equals_each_alone_and_leaves_the_finders() -> None:
         assert torch.equal(together[name].directions, alone.directions)
         assert torch.equal(together[name].scales, alone.scales)
         assert not hasattr(finder, "direction_")
+
+
+def test_a_finder_reads_its_rows_from_a_model_where_it_is_given_one(tiny: TextModel) -> None:
+    examples = fresh.examples(10)
+    X = tiny.capture(examples.inputs, "resid.1", "mean")["resid.1"]
+    found = MeanDifference().fit_model(tiny, examples, "resid.1", "mean")
+    assert torch.equal(found.direction_, MeanDifference().fit(X, examples.labels).direction_)
+
+
+def test_what_a_finder_does_not_require_it_does_not_take() -> None:
+    world = draw(20, 4, effect=3, seed=2)
+    with pytest.raises(TypeError, match="MeanDifference.fit takes no 'category'"):
+        MeanDifference().fit(world.X, world.y, category=["a"] * 20)
 
 
 def test_a_finder_of_rows_refuses_moments() -> None:

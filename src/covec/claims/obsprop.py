@@ -57,7 +57,7 @@ class _Setting:
     randoms: int = 5
 
 
-REDUCED = _Setting((1, 2), (28,), (1,), 5, 2, 4, 29, 3, 2)
+REDUCED = _Setting((1, 2), (28,), (1,), 2, 1, 4, 29, 3, 2)
 
 
 def claim(reduced: bool = False) -> Claim:

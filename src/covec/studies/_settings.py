@@ -122,11 +122,10 @@ def _finders(
             continue
         if lacking and names is not None:
             raise ExamplesError(f"{name} needs {' and '.join(lacking)}, which these examples do not carry")
-        why = (
-            f"needs {' and '.join(lacking)}" if lacking else _refused(finder, model, concepts, named=names is not None)
-        )
-        if why:
-            skipped.append(f"{name} {why}")
+        if lacking:
+            skipped.append(f"{name} needs {' and '.join(lacking)}")
+        elif why := _refused(finder, model, concepts, named=names is not None):
+            skipped.append(f"{name} ({why})")
         else:
             found[name] = finder
     if not found:
@@ -135,14 +134,14 @@ def _finders(
 
 
 def _refused(finder: Any, model: TextModel, concepts: Mapping[str, Examples], *, named: bool) -> str:
-    """Why a finder cannot be fitted to the concepts, in brackets; where it was named, that is raised."""
+    """Why a finder cannot be fitted to the concepts; where it was named, that is raised."""
     try:
         for examples in concepts.values():
             finder.check(model, examples)
     except CovecError as error:
         if named:
             raise
-        return f"({error})"
+        return str(error)
     return ""
 
 
