@@ -203,4 +203,6 @@ def _column(place: str, names: list[str], wanted: str | None) -> str:
         raise ExamplesError(
             f"{place} has no column {lacking}; it has {listed(names) or 'none'}; name one with --text-column"
         )
+    if names.count(found) > 1:
+        raise ExamplesError(f"{place} has two columns called {found!r}; rename one")
     return found
