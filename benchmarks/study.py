@@ -25,13 +25,14 @@ from covec.statistics.sweep import SweepNull
 
 TEXTS, PERMUTATIONS, WRONG = 240, 100, 4  # of so many pairs one has its labels the wrong way round
 FINDERS = {"difference": MeanDifference, "logistic": Logistic, "ridge": Ridge}
-ABOUT = f"""One concept in {NAME}, {TEXTS} texts (one label in {WRONG} is wrong, or all would be perfect), all
-sites at the last token. Three finders are fitted on three fifths of the rows, with the ridge of the logistic and of the
-ridge regression by five folds; the site and finder of the best AUROC on a fifth are fitted again on both and judged on
-the last fifth; {PERMUTATIONS} permutations of the labels repeat the selection with the difference of means. The glue takes the activations from steering-vectors, the fits and AUROCs
-from scikit-learn; rows, folds and permutations are given to it. It leaves out all else that a study does: a null for
-the other finders, intervals, stability, what a bag of words reads, calibration and the test of whether the model uses
-the direction. What is compared is the AUROC of the selection, AUROC and accuracy on the last fifth, and p."""
+ABOUT = f"""One concept in {NAME}, {TEXTS} texts (one label in {WRONG} is wrong, or all would be perfect), all sites at
+the last token. Three finders are fitted on three fifths of the rows, with the ridge of the logistic and of the ridge
+regression by five folds; the site and finder of the best AUROC on a fifth are fitted again on both and judged on the
+last fifth; {PERMUTATIONS} permutations of the labels repeat the selection with the difference of means. The glue takes
+the activations from steering-vectors, the fits and AUROCs from scikit-learn; rows, folds and permutations are given to
+it. It leaves out all else that a study does: a null for the other finders, intervals, stability, what a bag of words
+reads, calibration and the test of whether the model uses the direction. What is compared is the AUROC of the selection,
+AUROC and accuracy on the last fifth, and p."""
 
 
 def main() -> None:
@@ -70,7 +71,7 @@ def main() -> None:
                 "all that `covec.study` does",
                 [Local("covec.study", lambda: [covec.study(model, examples, position="last").best.scale])],
                 0,
-                "Every finder, with the null of the whole sweep, intervals, baselines, calibration and the test of use.",
+                "Every finder, the null of the whole sweep, intervals, baselines, calibration and the test of use.",
                 rounds=2,
             ),
         ]
