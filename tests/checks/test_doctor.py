@@ -192,7 +192,7 @@ def a_fast_path_where_nobody_listens() -> TextModel:
 def weights_of_another_model() -> TextModel:
     model = model_of()
     other, _ = tiny_model("llama", seed=1)
-    model.anatomy = dissect(other, other.config)
+    model.anatomy = replace(dissect(other, other.config), places=model.anatomy.places)
     return model
 
 

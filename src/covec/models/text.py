@@ -170,9 +170,7 @@ class TextModel:
             )
 
     def check_settled(self) -> None:
-        """Refuse what `check_whole` does, and a module in training mode whose activations would be random, or change
-        it.
-        """
+        """Refuse, beside what `check_whole` does, training mode that makes activations random or changes the module."""
         self.check_whole()
         if drop := next(_dropping(self.module), None):
             raise ModelError(f"{self.name} is in training mode, where {drop} is at work: call model.module.eval()")
