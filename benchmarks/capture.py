@@ -15,7 +15,7 @@ from covec.models.batching import TOKEN_BUDGET, pack, pad
 from covec.models.embedded import fetch
 
 PEERS = ("steering-vectors", "nnsight", "transformer-lens", "interp-engine")
-NAME, PAIRS, BATCH, MIDDLE = "smollm2-135m", 16, 16, 15
+NAME, PAIRS, BATCH, MIDDLE, ROUNDS = "smollm2-135m", 16, 16, 15, 6
 TOLERANCE = {"float32": 1e-3, "bfloat16": 6e-2}
 ABOUT = f"""The activations of the last token after one block or all, of {2 * PAIRS} texts of 5 to 40 words. The floor
 is the least that has to be done: the embedding and the blocks up to the last one asked for, called by hand on the
@@ -45,7 +45,7 @@ def main() -> None:
                 ],
                 TOLERANCE["float32"],
                 wanted=[Wanted("covec", "floor", at_most=1.03)],
-                rounds=6,
+                rounds=ROUNDS,
             )
             for asked in blocks
         ]
@@ -68,6 +68,7 @@ def in_bfloat16(short, exact, texts, blocks, name) -> Heat:
         "what they cost in float32.",
         [long, *(Local(f"products alone{told[model]}", products(model, texts, blocks)) for model in (exact, short))],
         [Wanted("covec", "floor", at_most=1.03), Wanted(long.name, "covec", at_least=2)],
+        ROUNDS,
         arithmetic=partial(most, long.name),
     )
 

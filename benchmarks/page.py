@@ -22,8 +22,8 @@ How to read it. The contenders of a table compute the same thing, and before any
 compared: the column *differs* says by how much, as a share of the largest entry of a row. They run in turn, one thread
 each, in rounds. The column *time* is the median of the processor time of a run. The column *times covec's* is the
 median of the ratios of neighbours in one round, with its sign-test interval (at least 95% from six rounds on, 94% with
-five); it is what may be compared between machines. Rows without *differs*, after covec's own,
-compute something else, as a measure. A peer that could not take part stands there with the reason.
+five); it is what may be compared between machines. The other rows without *differs* compute something else, as a
+measure. A peer that could not take part stands there with the reason.
 """
 
 

@@ -20,7 +20,7 @@ from covec.models.positions import Position
 from covec.models.sites import Site
 
 PEERS = ("steering-vectors", "nnsight")
-TOKENS, ROWS, FEW_TOKENS, STEPS = 24, 32, 8, 500
+TOKENS, ROWS, FEW_TOKENS, STEPS = 16, 32, 8, 500
 STRENGTH, PROMPT = 0.5, list(range(100, 112))
 ABOUT = f"""Greedy continuations of {TOKENS} tokens in float32 while a shift is added to the output of one block or of
 all, at every token. The texts must be the same, token for token. Beside them stands the same without steering."""
@@ -49,7 +49,7 @@ def main() -> None:
                 0,
                 beside=[Local("transformers, not steered", partial(steered, model, prompts[:size], []))],
                 distance=share_of_tokens,
-                rounds=6,
+                rounds=5,
             )
             for size in (1, 8)
             for asked in blocks
