@@ -1,7 +1,8 @@
 """Checks: the contract of each verb as code, run over every registered method by discovery.
 
-`check_finder`, `check_edit`, `check_aggregator` and `check_vector` hold one method to its contract and raise at the
-first law that it breaks; `all_checks` lists every law of everything that is found, for a test to run one by one:
+`check_finder`, `check_edit`, `check_aggregator`, `check_steering` and `check_vector` hold one method to its contract
+and raise at the first law that it breaks; `all_checks` lists every law of everything that is found, for a test to run
+one by one:
 
     @pytest.mark.parametrize("check", covec.checks.all_checks(), ids=str)
     def test_contract(check):
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from covec.concepts.vector import ConceptVector
     from covec.detect import Aggregator
     from covec.find import Finder
+    from covec.steer import Steering
 
 Expected = Mapping[str, str] | None
 
@@ -59,6 +61,13 @@ def check_aggregator(aggregator: str | type[Aggregator], expected_failures: Expe
     _run(aggregator_checks(aggregator, expected_failures))
 
 
+def check_steering(steering: str | type[Steering] | Steering, expected_failures: Expected = None) -> None:
+    """Hold a way to steer to its contract: a registered name, a class, or one unfitted; else as `check_finder`."""
+    from covec.checks.steering import steering_checks
+
+    _run(steering_checks(steering, expected_failures))
+
+
 def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> None:
     """Hold a concept vector to its contract; else as `check_finder`."""
     from covec.checks.vectors import vector_checks
@@ -68,9 +77,10 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import aggregators, edits, finders, model_finders, vectors
+    from covec.checks import aggregators, edits, finders, model_finders, steering, vectors
 
-    return [check for room in (finders, model_finders, edits, aggregators, vectors) for check in room.discovered()]
+    rooms = (finders, model_finders, edits, aggregators, steering, vectors)
+    return [check for room in rooms for check in room.discovered()]
 
 
 def _run(checks: Iterable[Check]) -> None:
