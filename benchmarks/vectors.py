@@ -94,8 +94,8 @@ def counted(model, examples, blocks, _) -> str:
     whole, part = block * model.blocks + model.module.lm_head.weight.numel(), block * (max(blocks) + 1)
     return (
         f"By the matrix products, padding included: {theirs:,} tokens x {whole / 1e6:.1f} million weights in whole "
-        f"passes over batches as they come, {ours:,} x {part / 1e6:.1f} million in covec's; the ratio is "
-        f"{theirs * whole / ours / part:.2f}, and {theirs * whole / sum(lengths) / part:.2f} without any padding in covec's."
+        f"passes over batches as they come, {ours:,} x {part / 1e6:.1f} million in covec's. The ratio is "
+        f"{theirs * whole / ours / part:.2f}; if covec padded nothing, {theirs * whole / sum(lengths) / part:.2f}."
     )
 
 
