@@ -1,6 +1,7 @@
 """Moments of a stream are those of the whole, whatever the shards."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -80,3 +81,13 @@ def test_a_prompt_shows_how_many_rows_they_are_of():
     found = Moments(3, covariance=False).update(torch.ones(3, 3), [True, False, True])
     assert repr(found) == "Moments(3 rows of width 3, 1 labelled False, 2 labelled True)"
     assert repr(Moments(3).update(torch.ones(9, 3), range(9))).endswith("1 labelled 5, ...)")
+
+
+@pytest.mark.parametrize(
+    "labels", [[1, 1.0, "1", True], [True, 1, 0, 1], [None, "a", "a", None], [float("nan")] * 4, [0.5, 1.0, 0.0, 1.0]]
+)
+def test_labels_of_several_types_and_missing_ones_are_refused(labels):
+    for column in (labels, pd.Series(labels, dtype=object), np.array(labels, dtype=object)):
+        with pytest.raises(ExamplesError, match="labels"):
+            Moments(16).update(torch.ones(4, 16), column)
+    assert Moments(16).update(torch.ones(4, 16), np.array([0.0, 1, 1, 0])).count(1.0) == 2

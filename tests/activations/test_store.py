@@ -556,3 +556,11 @@ def test_inputs_are_chosen_by_true_and_false(llama: TextModel, folder: Path, whe
     for ask in (store.activations, store.moments, lambda where: list(store.windows(where=where))):
         with pytest.raises(ExamplesError, match="by True and False|choices for 60 inputs"):
             ask(where=where)
+
+
+def test_a_shard_that_changes_after_it_was_read_is_noticed(llama: TextModel, folder: Path) -> None:
+    store = llama.store(TEXTS, folder, "resid.1")
+    store.activations()
+    flip_bit(folder)
+    with pytest.raises(FileError, match="is damaged"):
+        store.activations()

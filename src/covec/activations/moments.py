@@ -57,7 +57,7 @@ class Moments:
             raise ExamplesError(f"rows of shape {tuple(rows.shape)} do not fit moments of width {self.width}")
         rows = rows.detach()
         named = {**({"": labels} if labels is not None else {}), **(sets or {})}
-        columns = {name: np.asarray(values) for name, values in named.items()}
+        columns = {name: _classes(values) for name, values in named.items()}
         aims = {name: torch.as_tensor(values) for name, values in (targets or {}).items()}
         for what, several in (("labels", columns), ("targets", aims)):
             for values in several.values():
@@ -219,3 +219,17 @@ class _Cross:
         self.mean = self.mean + (mean - self.mean) * (count / total)
         self.target += (target - self.target) * count / total
         self.count = total
+
+
+def _classes(values: Any) -> np.ndarray:
+    """Labels as an array; those of several types, that are missing or are fractions name no classes."""
+    column = np.asarray(values)
+    several = set(map(type, values)) if isinstance(values, list | tuple) or column.dtype == object else set()
+    if len(several) > 1 or type(None) in several:
+        names = ", ".join(sorted(kind.__name__ for kind in several))
+        raise ExamplesError(f"labels of the types {names}: give labels of one type, and none that is missing")
+    if several and all(issubclass(kind, float) for kind in several):
+        column = column.astype(float)
+    if column.dtype.kind == "f" and not (np.isfinite(column) & (column == np.round(column))).all():
+        raise ExamplesError("labels that are fractions or missing (NaN): a label is a bool, an integer or a name")
+    return column

@@ -60,17 +60,18 @@ class Sheet:
             raise self.damaged() from error
         if not belongs:
             raise self.foreign()
-        self._checked: set[str] = set()
+        self._checked: set[tuple[str, tuple[int, ...]]] = set()  # names, with the file that was read
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of that name, a view of the file; checked when it is first read."""
+        """The tensor of that name, a view of the file; checked when it is first read, and once the file is another."""
         try:
+            read = (name, _file(self.path))
             tensor: Tensor = self._open().get_tensor(name)
-            if name not in self._checked and _checksum(tensor) != self._checks[name]:
+            if read not in self._checked and _checksum(tensor) != self._checks[name]:
                 raise self.damaged()
-        except (LookupError, safetensors.SafetensorError) as error:
+        except (OSError, LookupError, safetensors.SafetensorError) as error:
             raise self.damaged() from error
-        self._checked.add(name)
+        self._checked.add(read)
         return tensor
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
@@ -95,6 +96,12 @@ class Sheet:
             f"{self.path} was made from something else than what stands beside it: delete it with all that was written "
             "after it, and capture again"
         )
+
+
+def _file(path: Path) -> tuple[int, ...]:
+    """What tells one file from another, and from itself once it was changed."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _check(text: str) -> int:
