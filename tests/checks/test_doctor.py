@@ -429,3 +429,35 @@ def test_a_diagnosis_shows_itself() -> None:
     assert "&lt;bos&gt;" in found._repr_html_()
     with pytest.raises(KeyError):
         found["no-such-check"]
+
+
+def altered(part: nn.Module, forward: Callable[..., Any]) -> None:
+    """Let `forward(usual, *args, **kwargs)` run in the place of a part's own forward, which is `usual`."""
+    usual = part.forward
+    part.forward = lambda *args, **kwargs: forward(usual, *args, **kwargs)
+
+
+def test_blocks_that_add_to_their_input_in_place_are_sound() -> None:
+    """All but the hidden states that transformers keeps of them, which are overwritten."""
+    model = model_of()
+
+    def in_place(usual: Any, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return hidden.copy_(usual(hidden.clone(), *args, **kwargs))
+
+    for block in model.module.model.layers:
+        altered(block, in_place)
+    assert failed(doctor(model)) == {"site-meaning"}
+
+
+def test_a_fault_in_the_cached_text_of_a_single_prompt_is_seen() -> None:
+    model = model_of()
+    altered(model.module.model.norm, lambda usual, rows: rows if rows.shape[:2] == (1, 1) else usual(rows))
+    assert failed(doctor(model)) == {"cache"}
+
+
+def test_a_fault_in_batches_of_many_rows_is_seen() -> None:
+    model = model_of()
+    altered(
+        model.module.model.layers[1], lambda usual, rows, **kwargs: usual(rows, **kwargs) * (1 + 0.1 * (len(rows) > 8))
+    )
+    assert failed(doctor(model)) == {"batch"}

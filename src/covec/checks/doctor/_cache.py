@@ -37,6 +37,7 @@ def cache(patient: Patient) -> str:
     """Greedy texts under an edit: equal with and without the cache, as a plain hook would have it, at every pass."""
     if not patient.model.generates:
         raise DoesNotApply("the model writes no text")
+    alone, _ = _write(patient, *patient.padded(_PROMPTS[:1], left=True), use_cache=True)
     ids, mask = patient.padded(_PROMPTS, left=True)
     cached, passes = _write(patient, ids, mask, use_cache=True)
     whole, _ = _write(patient, ids, mask, use_cache=False)
@@ -44,8 +45,12 @@ def cache(patient: Patient) -> str:
         raise Failed(f"the edit acted in {len(passes)} passes, and {_NEW} tokens were written with the cache")
     worst = max(
         _forced(patient, f"{name} the cache", written, place, row)
-        for name, written in (("with", cached), ("without", whole))
-        for place, row in enumerate(_PROMPTS)
+        for name, written, rows in (
+            ("alone with", alone, _PROMPTS[:1]),
+            ("with", cached, _PROMPTS),
+            ("without", whole, _PROMPTS),
+        )
+        for place, row in enumerate(rows)
     )
     same = torch.equal(cached.sequences, whole.sequences)
     if not same and patient.exact:

@@ -166,7 +166,7 @@ def listening(parts: Mapping[str, nn.Module], end: str = "out") -> Iterator[dict
     heard: dict[str, list[Tensor]] = {name: [] for name in parts}
 
     def keep(name: str, value: Any) -> None:
-        heard[name].append(first_tensor(value).detach().float().cpu())
+        heard[name].append(first_tensor(value).detach().float().cpu().clone())  # blocks may add in place
 
     with ExitStack() as hooks:
         for name, part in parts.items():

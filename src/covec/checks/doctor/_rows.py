@@ -12,6 +12,8 @@ from covec.edits.scope import edit
 from covec.models.positions import Position
 from covec.models.sites import Site
 
+_MANY = 48  # rows
+
 
 def padding_left(patient: Patient) -> str:
     """A row padded on the left, as in generation, shows what it shows alone, and edits find their tokens there."""
@@ -32,18 +34,23 @@ def padding_right(patient: Patient) -> str:
 
 
 def batch(patient: Patient) -> str:
-    """Rows do not see one another: captured one by one, in threes, all at once and in another order."""
+    """Rows do not see one another: captured one by one, in threes, all at once and in another order, and in tens."""
     longer = sorted(range(len(patient.ids)), key=lambda row: len(patient.ids[row]))[len(patient.ids) // 2 :]
     width = len(patient.ids[longer[0]])
     cut = [patient.ids[row][:width] for row in longer]
     alone = [patient.see(torch.tensor([row]))[0] for row in cut]
-    worst = [patient.agree("rows of one length together and alone", patient.see(torch.tensor(cut)), alone)]
+    many = _MANY // len(cut)  # covec's own captures run tens of short rows together
+    worst = [
+        patient.agree("rows of one length together and alone", patient.see(torch.tensor(cut * times)), alone * times)
+        for times in (1, many)
+    ]
     given = list(range(len(patient.ids)))
     for size, order in ((1, given), (3, given), (len(given), given[1::2] + given[::2])):
         found = capture(patient, 1 if size == 1 else size * max(map(len, patient.ids)), order)
         expected = [patient.alone[row] for row in order]
         worst.append(patient.agree(f"rows captured {size} at a time and plain ones", found, expected))
-    return f"1, 3 and {len(given)} texts at a time, reordered: {max(worst):.1e} from the row alone ({patient.allowed})"
+    sizes = f"1, 3 and {len(given)} texts at a time, reordered, and {many * len(cut)} rows"
+    return f"{sizes}: {max(worst):.1e} from the row alone ({patient.allowed})"
 
 
 def capture(patient: Patient, budget: int, order: Sequence[int] | None = None) -> list[Rows]:
