@@ -23,7 +23,7 @@ from covec.statistics.permutation import Exchange
 from covec.statistics.splits import deal
 from covec.statistics.sweep import SweepNull
 
-TEXTS, PERMUTATIONS, WRONG = 240, 100, 4  # of so many pairs one has its labels the wrong way round
+TEXTS, PERMUTATIONS, WRONG = 240, 100, 8  # of so many pairs one has its labels the wrong way round
 FINDERS = {"difference": MeanDifference, "logistic": Logistic, "ridge": Ridge}
 ABOUT = f"""One concept in {NAME}, {TEXTS} texts (one label in {WRONG} is wrong, or all would be perfect), all sites at
 the last token. Three finders are fitted on three fifths of the rows, with the ridge of the logistic and of the ridge
