@@ -69,6 +69,7 @@ PLACED_BY_HAND = {  # why a file writes otherwise than to a draft of covec.writi
     "checks/_elsewhere.py": "into a temporary folder, to be read by another process at once",
     "report/svg.py": "a picture into memory",
     "models/conversion.py": "into a folder that embedded.py gives its name when it is whole",
+    "models/_seal.py": "the same",
 }
 
 
