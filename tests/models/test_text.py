@@ -167,3 +167,19 @@ def test_norms_that_learn_from_the_batch_are_refused_in_training() -> None:
     module.train()
     with pytest.raises(ModelError, match="training mode, where model.layers.0.extra is at work"):
         model.capture(TEXTS, "resid.1")
+
+
+def test_another_default_device_is_told_in_one_line() -> None:
+    module, tokenizer = tiny_model("llama")
+    model = TextModel(module, tokenizer)
+    shift = Add(site=Site("resid", 1), shift=torch.ones(32))
+    with torch.device("meta"):
+        for use in (
+            lambda: TextModel(module, tokenizer),
+            lambda: model.capture(TEXTS, "resid.0"),
+            lambda: model.generate(TEXTS),
+            lambda: model.edit(shift),
+        ):
+            with pytest.raises(ModelError, match="default device is meta"):
+                use()
+    assert len(model.capture(TEXTS, "resid.0")["resid.0"]) == 2

@@ -30,7 +30,8 @@ _PROBES = (
 def fingerprint(module: nn.Module, tokenizer: Any) -> str:
     """Digest of `module`'s architecture and weights and of `tokenizer`, as 32 hexadecimal digits.
 
-    Reads all the weights, so that one changed weight changes it; a tensor under several names is hashed once.
+    Reads all the weights, so that one changed weight changes it; a tensor under several names is hashed once. What code
+    does to a network beside them goes unseen: buffers that are no part of its state, numbers on its modules, hooks.
     """
     module = getattr(module, "_orig_mod", module)  # torch.compile wraps it
     digest = hashlib.sha256()

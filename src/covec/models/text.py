@@ -40,6 +40,7 @@ class TextModel:
     def __init__(self, module: nn.Module, tokenizer: Any, *, name: str = "", source: str | None = None) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise ModelError("the tokenizer gives no character offsets: load its fast version (use_fast=True)")
+        _check_default_device()
         self.module = module
         self.tokenizer = tokenizer
         self.source = source
@@ -162,7 +163,11 @@ class TextModel:
         return sites
 
     def check_whole(self) -> None:
-        """Refuse a module of which parts were replaced since it was loaded: sites would be those of the old parts."""
+        """Refuse a module of which parts were replaced since it was loaded: sites would be those of the old parts.
+
+        A default device of torch's other than the processor is refused, too.
+        """
+        _check_default_device()
         if path := self.anatomy.replaced(self.module):
             raise ModelError(
                 f"{self.name} has another module at {path} than when it was loaded (adapters, a quantised part): "
@@ -233,6 +238,15 @@ class TextModel:
 
     def __repr__(self) -> str:
         return f"TextModel({self.name}: {self.blocks} blocks, width {self.width}, {self.dtype}, {self.device})"
+
+
+def _check_default_device() -> None:
+    """Vectors and rows lie on the processor, and what is made without a word of its device must, too."""
+    if (device := torch.get_default_device()).type != "cpu":
+        raise ModelError(
+            f"torch's default device is {device}, and what covec makes lies on the processor: leave the default, and "
+            "say where the model runs with covec.load(..., device=...)"
+        )
 
 
 def _learned_prompt(module: Any) -> str | None:
