@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from covec import registry
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
 from covec.models.text import TextModel
@@ -75,3 +76,16 @@ def test_one_chat_is_one_input_and_one_text_is_one(model: TextModel, vector: Con
         assert isinstance(model.generate(one, max_new_tokens=2), str)
         assert isinstance(model.detect(vector, one).score, float)
     assert torch.equal(*(model.capture(given, "resid.1")["resid.1"] for given in ([CHATS[0]], [tuple(CHATS[0])])))
+
+
+@pytest.mark.parametrize("name", ["pca-pairs", "ridge"])
+@pytest.mark.parametrize(
+    "column", [tuple, _objects, COLUMNS["a column turned round"]], ids=["tuple", "array", "column"]
+)
+def test_pairs_and_groups_of_finders(name: str, column: Callable[[Sequence[Any]], Any]) -> None:
+    rng, kind = np.random.default_rng(0), registry.get("find", name)
+    X, y = rng.normal(size=(30, 8)), np.arange(30) % 2 == 0
+    ids = [str(row // 2 + 5 * (row > 20)) for row in range(30)]
+    wanted = kind().fit(X, y, groups=ids, pairs=ids)
+    found = kind().fit(X, y, groups=column(ids), pairs=column(ids))
+    assert torch.equal(found.direction_, wanted.direction_)

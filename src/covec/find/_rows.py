@@ -137,7 +137,9 @@ class Labels:
         for name, column in {"labels": positive, "groups": groups, "pairs": pairs, **(columns or {})}.items():
             if column is not None and len(column) != n:
                 raise ExamplesError(f"{len(column)} {name} for {n} rows; give one a row")
-        return cls(classes, positive, pairs if groups is None else groups, pairs, columns or {})
+        groups, pairs = (None if ids is None else list(ids) for ids in (groups, pairs))  # by place, not by an index
+        named = {name: list(column) for name, column in (columns or {}).items()}
+        return cls(classes, positive, pairs if groups is None else groups, pairs, named)
 
     def rows(self, X: Float[Tensor, "n d"]) -> Rows:
         """The rows of one site with these labels."""
