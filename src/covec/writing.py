@@ -58,6 +58,7 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
         `path` is a file, or cannot be written: before the block runs. The disk is full, or a folder stands where a file
         is to be: what was there before is untouched.
     """
+    check_name(path)
     target, mode = _found(path)
     if mode and not stat.S_ISDIR(mode):
         raise FileError(f"{path} is a file; name a folder to write into")
@@ -77,9 +78,7 @@ def place_of_file(path: str | Path) -> Path:
 
 
 def check_name(path: str | Path) -> None:
-    """Refuse what no file is called, or what a library that writes to it could not open: not every one takes bytes."""
-    if "\0" in str(path):
-        raise FileError(f"cannot write {str(path)!r}: a name holds no zero byte; choose another")
+    """Refuse what is not UTF-8: not every library that writes to a file takes bytes for its name."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -95,7 +94,8 @@ def sync(path: Path) -> None:
 
 def _found(path: str | Path) -> tuple[Path, int]:
     """`path` with links followed, and the mode of what is there (0: nothing)."""
-    check_name(path)
+    if "\0" in str(path):
+        raise FileError(f"cannot write {str(path)!r}: a name holds no zero byte; choose another")
     target = Path(os.path.realpath(path))
     with _told(path):
         try:

@@ -90,6 +90,15 @@ def test_wrong_usage_is_one_line_and_2(arguments, capsys):
     assert err.count("\n") == 1
 
 
+def test_covec_alone_is_help(capsys):
+    assert cli.run([]) == cli.run(["--help"]) == 0
+    out, err = capsys.readouterr()
+    half = len(out) // 2
+    assert out[:half] == out[half:]
+    assert out.startswith("Usage: covec")
+    assert err == ""
+
+
 @pytest.mark.parametrize(
     ("option", "value", "kind"), [("--strength", "loud", "number"), ("--max-new-tokens", "1.5", "integer")]
 )

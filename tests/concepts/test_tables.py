@@ -160,6 +160,17 @@ def test_the_exact_name_of_a_column_comes_before_its_other_spellings(tmp_path: P
     assert list(corpus.texts(path)) == ["right"]
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv", ".parquet"])
+def test_a_corpus_of_pairs_is_what_a_study_of_them_reads(tmp_path: Path, ending: str) -> None:
+    rows = [{"positive": f"good {row}", "negative": f"bad {row}", "group": f"g{row}"} for row in range(12)]
+    path = write(tmp_path, ending, rows)
+    ((_, examples),) = read_concepts(path).items()
+    placed = list(corpus.placed_texts(path))
+    assert tuple(text for _, text in placed) == examples.inputs
+    assert tuple(place for place, _ in placed) == examples.places
+    assert list(corpus.texts(path, "negative")) == [row["negative"] for row in rows]
+
+
 def test_a_column_that_stands_twice_is_refused_by_both_readers(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("text,text,label\na,b,1\n")

@@ -20,7 +20,7 @@ from covec.reading import is_blank, ordinary_file, unique_keys
 
 Rows = Iterator[tuple[str, Any]]  # where it stands, and what stands there
 
-_COLUMNS = ("text", "messages")
+_COLUMNS, _PAIR = ("text", "messages"), ("positive", "negative")
 _LONGEST_LINE = 2**26  # more than any model reads of one text
 _BATCH = 256  # rows of Parquet at a time: a page of a kilobyte may unpack to any number of long texts
 
@@ -56,7 +56,8 @@ def texts(path: Path, column: str | None = None) -> Iterator[Input]:
     Parameters
     ----------
     column
-        Where the texts stand; `text` or `messages` unless given. Blank lines are no rows.
+        Where the texts stand; `text` or `messages` unless given, or `positive` and `negative`, which are two texts a
+        row. Blank lines are no rows.
 
     Raises
     ------
@@ -141,7 +142,8 @@ def _objects(path: Path, column: str | None) -> Rows:
             raise ExamplesError(f"{place} is not JSON; mend it, or write the file whole again") from None
         if not isinstance(row, dict):
             raise ExamplesError(f'{place} is not an object; write rows as {{"text": "..."}}')
-        yield place, row[_column(place, list(row), column)]
+        for name in (found := _columns(place, list(row), column)):
+            yield _placed(place, name, found), row[name]
 
 
 def _cells(path: Path, column: str | None) -> Rows:
@@ -155,12 +157,13 @@ def _cells(path: Path, column: str | None) -> Rows:
         _, names = next(table, (0, []))
         if not names:
             raise ExamplesError(f"{path} is empty; add a header and texts")
-        index = names.index(_column(str(path), names, column))
+        found = _columns(str(path), names, column)
         for line, cells in table:
             if len(cells) != len(names):
                 where = f"{path}, line {line}"
                 raise ExamplesError(f"{where}: {len(cells)} fields where the header has {len(names)}; mend the row")
-            yield f"{path}, line {line}", cells[index]
+            for name in found:
+                yield _placed(f"{path}, line {line}", name, found), cells[names.index(name)]
 
 
 @contextmanager
@@ -183,26 +186,34 @@ def _parquet(path: Path, column: str | None) -> Rows:
     with _opened(path) as opened:
         try:
             with pq.ParquetFile(opened) as file:
-                name = _column(str(path), file.schema_arrow.names, column)
+                found = _columns(str(path), file.schema_arrow.names, column)
                 row = 0
-                for batch in file.iter_batches(_BATCH, columns=[name]):
-                    for value in batch.column(0).to_pylist():
+                for batch in file.iter_batches(_BATCH, columns=found):
+                    for values in zip(*(batch.column(name).to_pylist() for name in found), strict=True):
                         row += 1
-                        yield f"{path}, row {row}", value
+                        for name, value in zip(found, values, strict=True):
+                            yield _placed(f"{path}, row {row}", name, found), value
         except ExamplesError:
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: dates out of range
             raise ExamplesError(f"{path} is no Parquet file, or is cut short ({str(error)[:200]})") from None
 
 
-def _column(place: str, names: list[str], wanted: str | None) -> str:
+def _columns(place: str, names: list[str], wanted: str | None) -> list[str]:
+    """The column of the texts; the two of pairs, as studies take them, where there is none."""
     looked_for = (wanted,) if wanted else _COLUMNS
     found = column_called(names, *looked_for)
-    if found is None:
+    pair = [] if wanted else [name for name in (column_called(names, one) for one in _PAIR) if name is not None]
+    if found is None and len(pair) < len(_PAIR):
         lacking = " or ".join(map(repr, looked_for))
         raise ExamplesError(
             f"{place} has no column {lacking}; it has {listed(names) or 'none'}; name one with --text-column"
         )
-    if names.count(found) > 1:
-        raise ExamplesError(f"{place} has two columns called {found!r}; rename one")
-    return found
+    chosen = pair if found is None else [found]
+    if twice := next((name for name in chosen if names.count(name) > 1), None):
+        raise ExamplesError(f"{place} has two columns called {twice!r}; rename one")
+    return chosen
+
+
+def _placed(place: str, name: str, of: list[str]) -> str:
+    return place if len(of) == 1 else f"{place} ({name})"

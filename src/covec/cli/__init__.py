@@ -23,7 +23,6 @@ from covec.models.hardware import out_of_memory, set_thread_policy
 app = typer.Typer(
     name="covec",
     help="One workbench for concept vectors: find them, prove them, see them, steer with them.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # plain help starts twice as fast
     pretty_exceptions_enable=False,
@@ -68,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     except OSError:  # libraries of native code end the process without it
         return _fail("the working folder is gone: change to one that exists, for example with: cd")
     try:
-        return int(app(list(arguments), prog_name="covec", standalone_mode=False) or 0)
+        return int(app(list(arguments) or ["--help"], prog_name="covec", standalone_mode=False) or 0)
     except (CovecError, typer.TyperException) as error:
         return _fail(_refusal(error) if isinstance(error, typer.TyperException) else str(error))
     except (MemoryError, RuntimeError) as error:

@@ -30,7 +30,7 @@ from covec.models.positions import Position, mask
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
 from covec.progress import Progress, silent
-from covec.writing import place_of_file, whole_file
+from covec.writing import check_name, place_of_file, whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,6 +87,7 @@ def detect_file(
     path, out, chosen = Path(path), Path(out), listed(vectors)
     readers = Readers.of(model, chosen, force=force)
     place_of_file(out)
+    check_name(out)
     texts = corpus.Texts(path, text_column)
     total = len(texts)
     made_of = _identity(model, chosen, path, text_column, keep_text)

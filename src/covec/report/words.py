@@ -183,7 +183,7 @@ def _found(study: Study) -> str:
 def _not_found(study: Study) -> str:
     return (
         f"No direction in {study.model['name']} was shown to tell positive examples of \N{LEFT DOUBLE QUOTATION MARK}"
-        f"{study.concept}\N{RIGHT DOUBLE QUOTATION MARK} from negative ones better than chance."
+        f"{study.concept}\N{RIGHT DOUBLE QUOTATION MARK} from negative ones better than chance, or than random ones do."
     )
 
 

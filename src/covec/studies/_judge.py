@@ -123,8 +123,11 @@ def verdict(
     """The first verdict that applies, and the warnings that go with it."""
     if too_little:
         return "too-little-data", ()
-    if not (p <= LEVEL and auroc_value > random_high):
+    if p > LEVEL:
         return "not-found", ()
+    if auroc_value <= random_high:
+        told = f"random directions tell these examples apart as well: one in twenty has an AUROC of {random_high:.2f}"
+        return "not-found", (f"{told} or more, so that no direction stands out; look for what else parts the examples",)
     surpasses = beyond_words.low is not None and beyond_words.low > 0
     if used == "used":
         warning = f"the vector does not beat a bag of words on the raw text (difference of AUROC {beyond_words})"

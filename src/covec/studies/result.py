@@ -20,7 +20,7 @@ from covec.writing import whole_folder
 
 VERDICTS = {
     "too-little-data": "too few examples to tell",
-    "not-found": "the model's activations were not shown to tell this concept from chance",
+    "not-found": "no direction was shown to tell this concept better than chance and random directions do",
     "found-and-used": "decodable, and the model uses it",
     "text-only": "decodable, but no better than counting words",
     "found": "decodable beyond words and chance; that the model uses it was not shown",
