@@ -112,11 +112,12 @@ def test_chats_are_read_with_their_template(llama: TextModel, other: ConceptVect
     assert found.score == pytest.approx(found.tokens[-1].score)  # the closing special token is the last
 
 
+@pytest.mark.parametrize("aggregator", ["mean", "last"])
 def test_a_text_without_content_is_read_at_its_last_token_with_a_warning(
-    llama: TextModel, seven: ConceptVector
+    llama: TextModel, seven: ConceptVector, aggregator: str
 ) -> None:
-    with pytest.warns(UserWarning, match="1 input has no content"):
-        found = llama.detect(replace(seven, aggregator="mean"), "")
+    with pytest.warns(UserWarning, match=r"1 input has no content \(no token but the first one"):
+        found = llama.detect(replace(seven, aggregator=aggregator), "")
     assert [token.score for token in found.tokens] == [None]
     assert isinstance(found.score, float)
 

@@ -163,10 +163,10 @@ def flat(
 ) -> tuple[Float[np.ndarray, "tokens"], Float[np.ndarray, "n_plus_1"]]:
     """What belongs to the tokens of a position, of all inputs in a row, with the offsets of the inputs.
 
-    Warns where inputs have no content and their last token stands in.
+    Warns where inputs have no content and their last token stands in, or is what is asked for.
     """
     masks = [mask(position, item.layout) for item in tokens]
-    if position.select == "content":
+    if position.select in ("content", "last"):
         warn_of_bare(sum(is_bare(item.layout) for item in tokens))
     kept = [np.asarray(row)[chosen] for row, chosen in zip(values, masks, strict=True)]
     return np.concatenate(kept), np.concatenate([[0], np.cumsum([len(row) for row in kept])])

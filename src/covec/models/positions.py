@@ -109,7 +109,8 @@ def warn_of_bare(count: int) -> None:
     """Tell of inputs in which the last token stood in for their content."""
     if count:
         have = "1 input has" if count == 1 else f"{count} inputs have"
-        warnings.warn(f"{have} no content: the last token was read", stacklevel=5)
+        why = "no token but the first one and special ones, whose activations are outliers"
+        warnings.warn(f"{have} no content ({why}): the last token was read, and says little", stacklevel=5)
 
 
 def mask(position: Position, layout: Layout) -> NDArray[np.bool_]:
