@@ -150,7 +150,7 @@ def _one(
         found = replace(found, p_sweep=p_sweep, notes=(*found.notes, note))
     vector = _calibrated(model, data, found, progress)
     used = test_of_use(model, precise, data, found, vector, settings, progress)
-    test = found.test.figures(float(np.median(found.shuffles)), settings.seed)
+    test = found.test.figures(float(np.mean(found.shuffles)), settings.seed)
     p_test = found.test.p(settings.seed)
     random_direction = judge.random_figure(found.randoms)
     beyond_words = found.test.beyond(found.words.scores, settings.seed)
