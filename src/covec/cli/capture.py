@@ -20,7 +20,8 @@ def capture(
     model: options.Model = options.DEFAULT_MODEL,
     sites: Annotated[str, typer.Option(help="Where to read, such as resid.* or resid.10:20,mlp.50%.")] = "resid.*",
     position: Annotated[
-        str, typer.Option(help="What to read: content/none (every token but special ones), last, mean, ...")
+        str,
+        typer.Option(help="What to read: content/none (every token but the first and special ones), last, mean, ..."),
     ] = "content/none",
     moments: Annotated[
         bool,
