@@ -57,6 +57,14 @@ def test_what_is_saved_is_read_to_the_bit(tmp_path, several):
     assert path.read_bytes() == before
 
 
+def test_what_a_user_adds_never_stands_for_the_files_own(tmp_path):
+    added = {"schema": "9.0", "sha256": "", "concepts": [], "license": '"sha256":""'}
+    Bank([direction()], added).save(tmp_path / "bank.safetensors")
+    read = load_bank(tmp_path / "bank.safetensors")
+    assert list(read.values()) == [direction()]
+    assert read.metadata == {"license": '"sha256":""'}
+
+
 def test_vectors_and_sites_may_share_a_part(tmp_path):
     shared = part()
     one = ConceptVector("one", {"resid.1": shared, "resid.2": shared})

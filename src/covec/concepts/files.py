@@ -77,8 +77,8 @@ def _serialised(vectors: Sequence[ConceptVector], metadata: Mapping[str, Any]) -
     }
     data = safetensors.torch.save(tensors)
     data = data[8 + int.from_bytes(data[:8], "little") :]
-    document = {"schema": "{}.{}".format(*SCHEMA), "sha256": "", "concepts": [_entry(vector) for vector in vectors]}
-    text = to_json(document | checked.document(metadata, "metadata"))
+    own = {"schema": "{}.{}".format(*SCHEMA), "sha256": "", "concepts": [_entry(vector) for vector in vectors]}
+    text = to_json(own | checked.document(metadata, "metadata") | own)  # its own keys first, and as they are
     # One entry only: safetensors writes several in an order that changes from run to run.
     signed = text.replace(_UNSIGNED, f'"sha256":"{_digest(text, data)}"', 1)
     whole = safetensors.torch.save(tensors, {KEY: signed})
