@@ -67,10 +67,9 @@ def quotes_enclose(lines: Iterable[str], delimiter: str) -> bool:
 def column_called(names: Iterable[str], *wanted: str) -> str | None:
     """The column called by the first of `wanted` that any is called by: exactly, or else but for case and blanks."""
     exact = list(names)
-    folded = {name.strip().casefold(): name for name in reversed(exact)}
     for name in wanted:
         if name in exact:
             return name
-        if name.casefold() in folded:
-            return folded[name.casefold()]
+        if found := next((other for other in exact if other.strip().casefold() == name.casefold()), None):
+            return found
     return None

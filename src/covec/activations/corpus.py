@@ -158,12 +158,13 @@ def _cells(path: Path, column: str | None) -> Rows:
         if not names:
             raise ExamplesError(f"{path} is empty; add a header and texts")
         found = _columns(str(path), names, column)
+        places = [names.index(name) for name in found]
         for line, cells in table:
             if len(cells) != len(names):
                 where = f"{path}, line {line}"
                 raise ExamplesError(f"{where}: {len(cells)} fields where the header has {len(names)}; mend the row")
-            for name in found:
-                yield _placed(f"{path}, line {line}", name, found), cells[names.index(name)]
+            for name, place in zip(found, places, strict=True):
+                yield _placed(f"{path}, line {line}", name, found), cells[place]
 
 
 @contextmanager
@@ -202,14 +203,14 @@ def _parquet(path: Path, column: str | None) -> Rows:
 def _columns(place: str, names: list[str], wanted: str | None) -> list[str]:
     """The column of the texts; the two of pairs, as studies take them, where there is none."""
     looked_for = (wanted,) if wanted else _COLUMNS
-    found = column_called(names, *looked_for)
-    pair = [] if wanted else [name for name in (column_called(names, one) for one in _PAIR) if name is not None]
-    if found is None and len(pair) < len(_PAIR):
+    one = column_called(names, *looked_for)
+    pair = [column_called(names, name) for name in _PAIR] if one is None and not wanted else []
+    chosen = [name for name in (one, *pair) if name is not None]
+    if not chosen or None in pair:
         lacking = " or ".join(map(repr, looked_for))
         raise ExamplesError(
             f"{place} has no column {lacking}; it has {listed(names) or 'none'}; name one with --text-column"
         )
-    chosen = pair if found is None else [found]
     if twice := next((name for name in chosen if names.count(name) > 1), None):
         raise ExamplesError(f"{place} has two columns called {twice!r}; rename one")
     return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Test:
             "accuracy": accuracy_figure(called.astype(float), self.labels, 0.5, self.groups, share, seed=seed),
             "auroc": auroc_figure(self.scores, self.labels, self.groups, null, seed=seed),
         }
-        return {name: self._widened(figure, seed) for name, figure in figures.items()}
+        return {name: self._widened(figure) for name, figure in figures.items()}
 
     def p(self, seed: int) -> float:
         """Of the AUROC, under labels permuted as the data are exchangeable."""
@@ -62,15 +63,20 @@ class Test:
             low, high = (own.value if end is None else end for end in (own.low, own.high))
             how = f"from 0.5, as the baseline does worse than guessing; {own.how}"
             difference = Figure(own.value - 0.5, low - 0.5, high - 0.5, 0.0, own.n, how)
-        return self._widened(difference, seed, share=False)
+        return self._widened(difference, share=False)
 
-    def _widened(self, figure: Figure, seed: int, *, share: bool = True) -> Figure:
-        """`figure` with an interval that knows how much more refitted scores vary under the null than finished ones."""
+    def _widened(self, figure: Figure, *, share: bool = True) -> Figure:
+        """`figure` as it is, or with an interval that knows how scores out of fold vary."""
+        return figure if self.null is None else widened(figure, self._excess, share=share)
+
+    @cached_property
+    def _excess(self) -> float:
+        """How much more the AUROC of refitted scores varies under the null than that of finished ones."""
         if self.null is None:
-            return figure
+            return 1.0
         exchange = Exchange.of(self.labels, self.groups, self.pairs, self.folds)
-        finished = null_aurocs(self.scores, exchange, len(self.null), seed=seed).std()
-        return widened(figure, max(1.0, float(self.null.std() / finished)), share=share)
+        finished = null_aurocs(self.scores, exchange, len(self.null)).std()
+        return max(1.0, float(self.null.std() / finished)) if finished else 1.0
 
 
 def random_directions(

@@ -52,9 +52,8 @@ def _scores(data: Data, found: Found, other: Data) -> Float[np.ndarray, "n"] | N
         truth = other.labels[rest]
         if truth.all() or not truth.any():
             return None
-        known = other.at(*cell, rest)
-        direction = known[torch.from_numpy(truth)].mean(0) - known[torch.from_numpy(~truth)].mean(0)
-        own = known @ direction  # on whose scale the folds can be pooled
+        direction = other.difference_of_means(*cell, rest)
+        own = other.at(*cell, rest) @ direction  # on whose scale the folds can be pooled
         scores[folds == fold] = ((data.at(*cell, tested) @ direction - own.mean()) / own.std()).numpy()
     return scores
 

@@ -46,9 +46,10 @@ class Data:
         """The activations of `rows` in one cell."""
         return self.activations[position][site][torch.from_numpy(rows)]
 
-    def difference_of_means(self, site: Site, position: Position) -> Float[Tensor, "d"]:
-        """The mean of all positives minus that of all negatives, in one cell."""
-        activations, truth = self.activations[position][site], torch.from_numpy(self.labels)
+    def difference_of_means(self, site: Site, position: Position, rows: Rows | None = None) -> Float[Tensor, "d"]:
+        """The mean of all positives minus that of all negatives, in one cell; of `rows` alone where given."""
+        rows = np.arange(len(self.labels)) if rows is None else rows
+        activations, truth = self.at(site, position, rows), torch.from_numpy(self.labels[rows])
         return activations[truth].mean(0) - activations[~truth].mean(0)
 
     def units(self, rows: Rows) -> list[Any]:
