@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -135,14 +132,23 @@ def test_another_position_is_refused(run, model, corpus, tmp_path):
 
 
 COMMAND = """
-import sys
+import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 import covec, torch
 from covec import cli
-from covec.activations import stream
+from covec.activations import store, stream
 from covec.models.text import TextModel
 from tiny import tiny_model
 
+written, write = [], store.write_shard
+
+def interrupted(folder, window, *args, **options):
+    write(folder, window, *args, **options)
+    written.append(window)
+    if len(written) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+
+store.write_shard = interrupted
 torch.set_num_threads(1)
 stream.WINDOW_TOKENS, stream._AT_ONCE = 40, 4
 model = TextModel(*tiny_model("llama"), name="tiny")
@@ -157,13 +163,10 @@ def test_ctrl_c_leaves_what_the_next_run_goes_on_from(run, model, tmp_path, monk
     corpus.write_text("\n".join(TEXTS * 4))
     words = ["capture", str(corpus), "--model", "tiny", "--position", "mean", "--out", str(out)]
     command = [sys.executable, "-c", COMMAND, str(Path(__file__).parents[1]), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while process.poll() is None and len(list(out.glob("*.safetensors"))) < 3:
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGINT)
-        said, told = process.communicate()
-    assert (process.returncode, said) == (130, "")
-    assert "Traceback" not in told
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert "Traceback" not in ran.stderr
+    assert len(list(out.glob("*.safetensors"))) == 3
     monkeypatch.setattr(stream, "WINDOW_TOKENS", 40)
     done = len(covec.load_store(out, partial=True))
     assert 0 < done < 240
