@@ -11,6 +11,7 @@ from covec import checks, registry
 from covec.checks._check import Check
 from covec.checks.edits import MAKERS
 from covec.checks.expected import EDITS, SCIKIT_LEARN
+from covec.detect import aggregators
 from covec.errors import CovecError
 
 CHECKS = checks.all_checks()
@@ -24,14 +25,16 @@ def test_contract(check: Check) -> None:
 def test_every_method_is_found() -> None:
     found = {(check.verb, check.method) for check in CHECKS}
     assert {name for verb, name in found if verb == "find"} == set(registry.names("find"))
-    assert {name for verb, name in found if verb == "detect"} == set(registry.names("detect"))
+    assert {name for verb, name in found if verb == "detect"} == set(aggregators())
     assert {name for verb, name in found if verb == "steer"} == set(registry.names("steer"))
+    assert {name for verb, name in found if verb == "measure"} == set(registry.names("measure"))
     assert {name for verb, name in found if verb == "edit"} >= set(MAKERS)
     assert sum(verb == "vector" for verb, _ in found) >= 8
 
 
 def test_every_expected_failure_is_of_a_check_and_has_a_reason() -> None:
-    methods = [(verb, name) for verb in ("find", "detect", "steer") for name in registry.names(verb)]
+    methods = [(verb, name) for verb in ("find", "steer") for name in registry.names(verb)]
+    methods += [("detect", name) for name in aggregators()]
     said = {(verb, name): registry.get(verb, name).entry.cannot for verb, name in methods}
     said |= {("edit", name): laws for name, laws in EDITS.items()}
     expected = {(*method, law) for method, laws in said.items() for law in laws}

@@ -19,6 +19,7 @@ import torch
 from covec import registry
 from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
+from covec.detect import aggregators
 from covec.errors import ModelError
 from covec.models.text import TextModel
 from finding import OF_ROWS, columns
@@ -42,7 +43,7 @@ def vectors() -> Bank:
                 name, "resid.1", finder.direction_, *means, method=name, model=model.describe(), read_position="mean"
             )
         )
-    for name in registry.names("detect"):
+    for name in aggregators():
         found.append(replace(found[0], name=name, aggregator=name, threshold=0.1, calibration=(3.0, -0.5)))
     return Bank(found)
 
@@ -68,7 +69,7 @@ def test_every_method_is_bit_equal_once_loaded(saved: Path) -> None:
 
 
 def test_every_method_steers_and_predicts_the_same_in_a_fresh_process(saved: Path, elsewhere: dict[str, Any]) -> None:
-    known = {*OF_ROWS, *registry.names("detect")}
+    known = {*OF_ROWS, *aggregators()}
     assert elsewhere["effects"].keys() == known
     assert fresh.effects(saved) == elsewhere["effects"]
 

@@ -15,6 +15,7 @@ from covec import registry
 from covec.checks.finders import finder_checks
 from covec.concepts.packaged import neutral_texts
 from covec.concepts.vector import ConceptVector
+from covec.detect import aggregators
 from covec.errors import ExamplesError
 from covec.models.text import TextModel
 from covec.statistics.auroc import auroc
@@ -79,7 +80,7 @@ def test_every_aggregator_tells_planted_texts_apart(smol: TextModel, world: tupl
     half = len(rows) // 2
     concept = ConceptVector.from_direction("planted", SITE, shift, rows[:half].mean(0), rows[half:].mean(0))
     texts, edit = list(neutral_texts()[:6]), add(smol, "content", SITE, 0.7)
-    for name in registry.names("detect"):
+    for name in aggregators():
         one = replace(concept, aggregator=name)
         plain = [found.score for found in smol.detect(one, texts, tokens=False)]
         with smol.edit(edit):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covec import registry
+from covec.detect import aggregators
 from covec.measure.used import Used
 from covec.models.positions import Position
 from covec.models.sites import Site
@@ -136,7 +136,7 @@ def test_numbers_beside_others_keep_their_decimals():
     assert [words.probability(p) for p in (0.0089, 0.345, 0.9999)] == ["below 0.01", "0.34", "above 0.99"]
 
 
-@pytest.mark.parametrize("name", registry.names("detect"))
+@pytest.mark.parametrize("name", aggregators())
 def test_every_aggregator_says_how_a_text_gets_its_score(name):
     assert words.text_score(name).startswith("A text has")
 

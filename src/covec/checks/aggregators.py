@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from covec import registry
 from covec.checks._check import Check, Law, checks, refusal
-from covec.detect import Aggregator
+from covec.detect import Aggregator, aggregators
 from covec.models.positions import Layout, mask
 from covec.statistics.auroc import accuracy
 
@@ -224,4 +224,4 @@ def aggregator_checks(
 
 def discovered() -> list[Check]:
     """The checks of every registered aggregator."""
-    return [check for name in registry.names("detect") for check in aggregator_checks(name)]
+    return [check for name in aggregators() for check in aggregator_checks(name)]

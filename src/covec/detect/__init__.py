@@ -1,10 +1,11 @@
 """Detect: where texts have a concept, token by token, in single texts, in corpora and while a model writes.
 
-A method of this room is an aggregator: it makes one score a text of the scores of its tokens, and knows from which
+Most methods of this room are aggregators: they make one score a text of the scores of its tokens, and know from which
 score on the concept counts as present. A study chooses one on validation and keeps it in the vector.
 """
 
 from covec.detect._aggregator import Aggregator as Aggregator
+from covec.detect._aggregator import aggregators as aggregators
 from covec.detect._calibrate import calibrate as calibrate
 from covec.detect._corpus import Corpus as Corpus
 from covec.detect._corpus import detect_file as detect_file

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from covec import registry
 from covec.errors import CovecError
 from covec.models.positions import Position
 from covec.statistics.auroc import best_threshold, checked_labels
@@ -55,6 +56,12 @@ class Aggregator:
         values, bounds, labels, _ = labelled(scores, offsets, labels, inside)
         self.threshold = best_threshold(self.aggregate(values, bounds), labels)
         return self
+
+
+def aggregators() -> dict[str, type[Aggregator]]:
+    """Every registered aggregator by its name; other methods of the room detect in another way."""
+    kinds = {name: registry.get("detect", name) for name in registry.names("detect")}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Aggregator)}
 
 
 def ranges(scores: ArrayLike, offsets: ArrayLike) -> tuple[Float[np.ndarray, "tokens"], Int[np.ndarray, "n_plus_1"]]:

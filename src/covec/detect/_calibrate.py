@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from covec import registry
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
-from covec.detect._aggregator import Aggregator
+from covec.detect._aggregator import Aggregator, aggregators
 from covec.detect._detect import flat
 from covec.detect._scores import Readers, token_scores
 from covec.models.batching import TOKEN_BUDGET
@@ -54,8 +54,8 @@ def calibrate(
         found[:, 0] for found in token_scores(model, readers, tokens, batch_tokens=batch_tokens, progress=progress)
     ]
     candidates = {}
-    for name in registry.names("detect"):
-        position = registry.get("detect", name).selection()
+    for name, kind in aggregators().items():
+        position = kind.selection()
         values, offsets = flat(scores, tokens, position)
         marks = flat(shown, tokens, position)[0]
         unmarked = ~np.logical_or.reduceat(marks, offsets[:-1])  # its span is at tokens that are not read
