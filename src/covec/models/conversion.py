@@ -8,6 +8,8 @@ the tokenizer GPT-2's rule for digits whatever the file says.
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,14 @@ def convert(source: Path, target: Path, bar: Bar) -> None:
     _tokenizer(fields).save_pretrained(target)
     _suit_all_versions(target, fields)
     bar.advance()
+
+
+def gather(files: Sequence[Path], target: Path, bar: Bar) -> None:
+    """Copy the files of a model that need no conversion into the folder `target`; `bar` advances in 3 steps."""
+    target.mkdir(parents=True)
+    for file in files:
+        shutil.copyfile(file, target / file.name)
+    bar.advance(3)
 
 
 def _config(fields: dict[str, Any]) -> LlamaConfig:

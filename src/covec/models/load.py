@@ -152,7 +152,7 @@ def _from_hub(name: str) -> Path:
 
 def _near(name: str) -> str:
     near = difflib.get_close_matches(name.lower(), EMBEDDED, n=1, cutoff=0.5)
-    return f" (did you mean {near[0]}?)" if near else f"; {', '.join(EMBEDDED)} needs no Hub"
+    return f" (did you mean {near[0]}?)" if near else f"; {' and '.join(EMBEDDED)} need no Hub"
 
 
 def _module(name: str, folder: Path, device: torch.device, dtype: torch.dtype, trust: bool) -> Any:
