@@ -1,8 +1,8 @@
 """Checks: the contract of each verb as code, run over every registered method by discovery.
 
-`check_finder`, `check_edit`, `check_aggregator`, `check_steering` and `check_vector` hold one method to its contract
-and raise at the first law that it breaks; `all_checks` lists every law of everything that is found, for a test to run
-one by one:
+`check_finder`, `check_edit`, `check_aggregator`, `check_steering`, `check_measure` and `check_vector` hold one method
+to its contract and raise at the first law that it breaks; `all_checks` lists every law of everything that is found, for
+a test to run one by one:
 
     @pytest.mark.parametrize("check", covec.checks.all_checks(), ids=str)
     def test_contract(check):
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from covec.checks._check import Check
+    from covec.checks._trial import Trial
     from covec.concepts.vector import ConceptVector
     from covec.detect import Aggregator
     from covec.find import Finder
@@ -68,6 +69,21 @@ def check_steering(steering: str | type[Steering] | Steering, expected_failures:
     _run(steering_checks(steering, expected_failures))
 
 
+def check_measure(
+    measure: str | Callable[..., Any],
+    trial: Callable[[bool, int], Trial] | None = None,
+    expected_failures: Expected = None,
+) -> None:
+    """Hold a measure to its contract: a registered name, or a function; else as `check_finder`.
+
+    `trial(there, seed)` makes arguments of which the answer is known; one that is found by the measure's name, or
+    stands beside it, need not be given.
+    """
+    from covec.checks.measures import measure_checks
+
+    _run(measure_checks(measure, trial, expected_failures))
+
+
 def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> None:
     """Hold a concept vector to its contract; else as `check_finder`."""
     from covec.checks.vectors import vector_checks
@@ -77,9 +93,9 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import aggregators, edits, finders, model_finders, steering, vectors
+    from covec.checks import aggregators, edits, finders, measures, model_finders, steering, vectors
 
-    rooms = (finders, model_finders, edits, aggregators, steering, vectors)
+    rooms = (finders, model_finders, edits, aggregators, steering, measures, vectors)
     return [check for room in rooms for check in room.discovered()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from covec import registry
-from covec.checks import aggregators, edits, finders, model_finders, steering, vectors
+from covec.checks import aggregators, edits, finders, measures, model_finders, steering, vectors
 from covec.checks._check import Law, title, words
 from covec.checks.expected import EDITS, SCIKIT_LEARN
 
@@ -24,6 +24,7 @@ _ROOMS: tuple[tuple[str, str, Iterable[Law]], ...] = (
     ("edit", "Edits", (*edits.LAWS, *edits.OF_STRENGTHS)),
     ("detect", "Aggregators", aggregators.LAWS),
     ("steer", "Ways to steer", steering.LAWS),
+    ("measure", "Measures", measures.LAWS),
     ("vector", "Concept vectors", vectors.LAWS),
 )
 

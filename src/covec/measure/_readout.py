@@ -84,6 +84,8 @@ class Readout:
         *,
         after: str = "",
     ) -> None:
+        if not len(inputs):
+            raise ExamplesError("there is nothing to continue: give one input at least")
         self.split, self.count = Split(model, site), len(inputs)
         read = model.tokenize([given + after if isinstance(given, str) else given for given in inputs], reply=True)
         self._weights = _weights(model, inputs, continuations)

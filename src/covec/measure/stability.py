@@ -10,7 +10,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from covec.errors import ExamplesError
 from covec.registry import method
+from covec.statistics.auroc import checked_labels
 from covec.statistics.figure import Figure
 from covec.statistics.permutation import permuted_labels
 from covec.statistics.splits import folds
@@ -45,7 +47,15 @@ def stability(
         How often the examples are halved.
     with_null
         Whether to repeat everything under shuffled labels.
+
+    Raises
+    ------
+    ExamplesError
+        Rows, labels and units are not as many, or only one class has rows.
     """
+    labels = checked_labels(labels)
+    if not len(rows) == len(labels) == len(units):
+        raise ExamplesError(f"{len(rows)} rows, {len(labels)} labels, {len(units)} units: give one each a row")
     carried = {"pairs": pairs, **(columns or {})}
     found = _cosines(finder, rows, labels, units, carried, halvings, seed)
     null = None

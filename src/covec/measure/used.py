@@ -60,6 +60,11 @@ class Used:
     dtype: str = ""
     why: str = ""  # why it was not tested, where it was not
 
+    @property
+    def figure(self) -> Figure | None:
+        """What the verdict rests on first: the effect of adding; None where not tested."""
+        return self.add
+
     def to_json(self) -> dict[str, Any]:
         """The figures and the verdict; null where not tested."""
         figures = {name: getattr(self, name) for name in ("add", "ablate", "kl", "at_equal_kl")}
