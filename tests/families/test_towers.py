@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import covec
 from comparing import close
 from covec.edits.algebra import Add
 from covec.errors import CovecError, ExamplesError, ModelError
+from covec.models.addends import straying
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -155,6 +157,43 @@ def test_what_a_block_multiplies_is_read_and_written_in_the_measure_of_the_strea
         assert close(
             model.capture(TEXTS, "resid.1", "all")["resid.1"] - plain, shift.expand_as(plain), size=plain + shift
         )
+
+
+STRAYING = {
+    "HyperCLOVAXForCausalLM": {},
+    "DogeForCausalLM": {},
+    "MiniCPM3ForCausalLM": {},
+    "GPTNeoXJapaneseForCausalLM": {"intermediate_multiple_size": 2},
+}
+
+
+@pytest.mark.parametrize("kind", STRAYING)
+def test_where_blocks_add_something_else_than_their_sublayers_give_that_is_said_once(kind: str) -> None:
+    """They multiply, mix or norm it on the way, which no structure tells."""
+    model = TextModel(small(kind, **STRAYING[kind]), TOKENIZER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.capture(TEXTS, "resid.*", "last")
+    with pytest.warns(UserWarning, match="before it adds that to the stream"):
+        model.capture(TEXTS, "mlp.*", "last")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.capture(TEXTS, "attn.0", "last")
+
+
+def test_an_edit_is_told_before_it_acts() -> None:
+    model = TextModel(small("DogeForCausalLM"), TOKENIZER)
+    with (
+        pytest.warns(UserWarning, match="DogeForCausalLM multiplies, norms or mixes"),
+        model.edit(Add(site=Site("mlp", 1), shift=torch.ones(32))),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_sublayers_give_is_what_blocks_add_in_every_family(name: str) -> None:
+    model = model_of(name)
+    assert straying(model.anatomy, model.tokenizer(TEXTS[0]).input_ids) is None
 
 
 def test_blocks_that_serve_several_layers_are_refused() -> None:

@@ -157,6 +157,7 @@ def run_batches(
     and visited again, so a visit must bear to see a row twice.
     """
     model.check_settled()
+    model.check_addends(sites)
     lengths = [len(tokens[row].ids) for row in rows]
     with progress(f"reading {len(rows)} inputs", sum(lengths)) as bar, torch.no_grad():
         for packed in pack(lengths, batch_tokens, model.together):

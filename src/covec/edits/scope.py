@@ -68,6 +68,7 @@ def check(model: TextModel, edits: Sequence[Edit], *, force: bool = False) -> No
             raise ModelError(f"the edit at {edit.site} has width {edit.width}, {model.name} has {width} there")
         if edit.gate is not None and order.get(edit.gate.site, -1) > order.get(edit.site, len(order)):
             raise ModelError(f"the gate reads {edit.gate.site}, which comes after the edit at {edit.site}")
+    model.check_addends(edit.site for edit in edits)
 
 
 def _in_order(model: TextModel) -> list[Site]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -12,6 +13,7 @@ from torch import nn
 
 from covec import registry
 from covec.errors import ModelError
+from covec.models.addends import SUBLAYERS, straying
 from covec.models.anatomy import Anatomy, dissect, text_config
 from covec.models.fingerprint import fingerprint, state
 from covec.models.leaks import heeds_mask, looks_ahead, padding_leaks
@@ -53,6 +55,7 @@ class TextModel:
             )
         self.anatomy: Anatomy = dissect(module, self.config)
         self._fingerprint: tuple[Any, str] | None = None
+        self._addends_known = False
 
     @property
     def blocks(self) -> int:
@@ -179,6 +182,20 @@ class TextModel:
         self.check_whole()
         if drop := next(_dropping(self.module), None):
             raise ModelError(f"{self.name} is in training mode, where {drop} is at work: call model.module.eval()")
+
+    def check_addends(self, sites: Iterable[Site]) -> None:
+        """Warn, once, where one of `sites` is what a sublayer gives, and its block adds something else."""
+        if self._addends_known or all(site.kind not in SUBLAYERS for site in sites):
+            return
+        if next(_dropping(self.module), None):  # the measure would be random
+            return
+        self._addends_known = True
+        if (block := straying(self.anatomy, self.tokenizer("one two three, four and five").input_ids)) is not None:
+            warnings.warn(
+                f"{self.name} multiplies, norms or mixes what its sublayers give before it adds that to the stream "
+                f"(first in block {block}): its attn, mlp and mixer sites are what they give",
+                stacklevel=4,
+            )
 
     def describe(self) -> dict[str, Any]:
         """What a vector or report keeps of the model."""

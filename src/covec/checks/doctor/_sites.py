@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from covec.checks.doctor._patient import Failed, Patient, distances, first_tensor, listening
+from covec.models.addends import SUBLAYERS, sublayers
 from covec.models.sites import Site
-
-_SUBLAYERS = ("attn", "mixer", "mlp")
 
 
 def site_meaning(patient: Patient) -> str:
@@ -16,7 +15,7 @@ def site_meaning(patient: Patient) -> str:
     last = len(patient.blocks) - 1
     if patient.model.blocks != len(patient.blocks):
         raise Failed(f"covec finds {patient.model.blocks} blocks, the configuration has {len(patient.blocks)}")
-    sites = [site for site in patient.model.sites if site.kind in ("embed", "resid", "final", *_SUBLAYERS)]
+    sites = [site for site in patient.model.sites if site.kind in ("embed", "resid", "final", *SUBLAYERS)]
     found = patient.model.capture([patient.texts[2]], sites, "all/none")
     entering, states = _hidden_states(patient)
     patient.near("embed and what block 0 takes", found[Site("embed")], entering)
@@ -51,7 +50,7 @@ def _hidden_states(patient: Patient) -> tuple[Tensor, list[Tensor]]:
 
 def _sums(patient: Patient, rows: dict[Site, Tensor]) -> str:
     """resid.k - resid.(k-1) = attn.k + mlp.k (or mixer.k), in every block whose sublayers are sites."""
-    found = {depth: _sublayers(depth, rows) for depth in range(len(patient.blocks))}
+    found = {depth: sublayers(depth, rows) for depth in range(len(patient.blocks))}
     found = {depth: parts for depth, parts in found.items() if parts}
     if not found:
         return "no block has sites for all its sublayers"
@@ -63,13 +62,6 @@ def _sums(patient: Patient, rows: dict[Site, Tensor]) -> str:
         what = f"resid.{depth} and the stream before it plus {' + '.join(map(str, parts))}"
         worst = max(worst, patient.near(what, before + sum(rows[part] for part in parts), rows[Site("resid", depth)]))
     return f"{len(found)} of them grow by what their sublayers give, to {worst:.1e}"
-
-
-def _sublayers(depth: int, rows: dict[Site, Tensor]) -> list[Site]:
-    """The sites whose sum a block adds; none where one of them may be missing."""
-    parts = [site for kind in _SUBLAYERS if (site := Site(kind, depth)) in rows]
-    kinds = {site.kind for site in parts}
-    return parts if kinds == {"mixer"} or (len(kinds) > 1 and "mlp" in kinds) else []
 
 
 def _norms_the_stream(patient: Patient, depth: int) -> bool:
