@@ -21,6 +21,7 @@ torch.set_num_threads(1)
 
 
 SLOW = {"laws", "families", "checks", "claims"}  # rooms that hold whole models to what the others promise
+EMBEDDED = {"smol", "minilm"}  # fixtures below
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from covec.edits.algebra import Ablate, Add
+from covec.edits.divergence import Divergence
 from covec.errors import ExamplesError
-from covec.measure._divergence import Divergence
 from covec.measure._readout import LONGEST, Continuation, Readout
 from covec.models.positions import Position
 from covec.models.sites import Site

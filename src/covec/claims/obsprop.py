@@ -24,10 +24,10 @@ from covec.activations.split import Split
 from covec.claims import Claim, ClaimFigure
 from covec.claims._figures import above, mean_figure, shown
 from covec.edits.algebra import Add
+from covec.edits.encoded import Encoded, encoded
 from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference
 from covec.find.obsprop import feature_vectors
-from covec.measure._encoded import Encoded, encoded
 from covec.models.load import load
 from covec.models.positions import Position
 from covec.models.sites import Site

@@ -24,8 +24,8 @@ from covec.claims import Claim, ClaimFigure
 from covec.claims._figures import above, mean_figure, shown
 from covec.concepts.packaged import neutral_prompts
 from covec.edits.algebra import Add
+from covec.edits.encoded import encoded
 from covec.find.repit import RepIt, isolated
-from covec.measure._encoded import encoded
 from covec.models.load import load
 from covec.models.positions import Position
 from covec.models.text import TextModel

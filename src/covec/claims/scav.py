@@ -26,7 +26,7 @@ from covec.concepts.examples import Examples
 from covec.concepts.packaged import example_concept
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Add, Edit
-from covec.measure._encoded import encoded
+from covec.edits.encoded import encoded
 from covec.measure._readout import Continuation, Readout
 from covec.models.load import load
 from covec.models.positions import Position

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
+from covec.edits.encoded import encoded
 from covec.errors import ExamplesError
-from covec.measure._encoded import encoded
 from covec.models.batching import Batch
 from covec.models.positions import Position
 from covec.models.sites import Site

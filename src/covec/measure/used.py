@@ -21,7 +21,7 @@ from torch import Tensor
 
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Ablate, Add
-from covec.measure._divergence import Divergence
+from covec.edits.divergence import Divergence
 from covec.measure._readout import Continuation, Linear, Readout
 from covec.models.positions import Position
 from covec.models.text import TextModel

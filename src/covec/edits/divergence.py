@@ -10,7 +10,7 @@ from torch import Tensor
 
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
-from covec.measure._encoded import Encoded, encoded
+from covec.edits.encoded import Encoded, encoded
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
