@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy.stats import t
-
-from covec.claims import ClaimFigure
+from covec.claims import SHOWN, ClaimFigure
 from covec.statistics.figure import Figure
-
-
-def mean_figure(values: ArrayLike, how: str, *, null: float | None = None) -> Figure:
-    """Mean of independent repeats with its 95% interval (Student's t); no interval for one repeat."""
-    found = np.asarray(values, dtype=float).ravel()
-    middle = float(found.mean())
-    if len(found) < 2:
-        return Figure(middle, null=null, n=len(found), how=how)
-    half = float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
-    return Figure(middle, middle - half, middle + half, null, len(found), how)
+from covec.statistics.means import mean_figure as mean_figure
 
 
 def at_least(name: str, figure: Figure, baseline: Figure | float, slack: float = 0.0) -> ClaimFigure:
@@ -35,7 +22,7 @@ def above(name: str, figure: Figure, baseline: Figure | float, margin: float = 0
 
 def shown(name: str, figure: Figure, baseline: Figure | float | None = None) -> ClaimFigure:
     """A control or a description: no rule rests on it."""
-    return ClaimFigure(name, figure, baseline, "shown, no rule", True)
+    return ClaimFigure(name, figure, baseline, SHOWN, True)
 
 
 def _value(baseline: Figure | float) -> float:

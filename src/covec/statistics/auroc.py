@@ -93,6 +93,18 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     return float(min(middle[widest], key=lambda threshold: (abs(threshold), threshold)))
 
 
+def best_f1_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
+    """The threshold of highest F1, midway between two scores; of equally good ones the highest. As `best_threshold`."""
+    scores, labels = checked_scores(scores, labels, one_row=True)
+    levels, level_of_row = np.unique(scores, return_inverse=True)
+    # Threshold k lies below level k: rows of that level and above are called positive.
+    called = np.cumsum(np.bincount(level_of_row)[::-1])[::-1]
+    found = np.cumsum(np.bincount(level_of_row, weights=labels)[::-1])[::-1]
+    merit = 2 * found / (called + labels.sum())
+    best = int(np.flatnonzero(merit == merit.max())[-1])
+    return float(np.nextafter(levels[0], -np.inf) if best == 0 else (levels[best - 1] + levels[best]) / 2)
+
+
 def checked_scores(
     scores: ArrayLike, labels: ArrayLike, *, one_row: bool = False
 ) -> tuple[Float[np.ndarray, "*m n"], Bool[np.ndarray, "*m n"]]:

@@ -1,4 +1,4 @@
-"""Figures with their 95% intervals: an AUROC, an accuracy, and the paired difference of two AUROCs.
+"""Figures with their 95% intervals: an AUROC, an accuracy, an F1, and the paired difference of two AUROCs or F1.
 
 All are conditional on the fitted vector: they say how a figure would vary over other test rows, not over other
 training rows. Rows of one group are not independent, so where rows share groups the groups are resampled. Where that
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from covec.statistics.auroc import auroc, checked_scores
+from covec.statistics.auroc import auroc, checked_scores, f1
 from covec.statistics.bootstrap import Statistic, cluster_bootstrap, weighted_auroc
 from covec.statistics.delong import auroc_interval, delong, newcombe
 from covec.statistics.figure import Figure
@@ -105,6 +105,47 @@ def accuracy_figure(
     )
 
 
+def f1_figure(
+    fires: ArrayLike, labels: ArrayLike, groups: Groups = None, null: float | None = None, *, seed: int = 0
+) -> Figure:
+    """F1 of decisions `fires [n]`, true or false; the other arguments and the errors of `auroc_figure`."""
+    called, labels = checked_scores(fires, labels, one_row=True)
+    return _figure(
+        f1(called, labels),
+        lambda weights: _weighted_f1(called, labels, weights),
+        lambda codes: _f1_interval(called, labels, codes),
+        group_codes(groups, len(labels)),
+        null,
+        seed,
+        share=True,
+    )
+
+
+def f1_difference(
+    fires: ArrayLike, baseline: ArrayLike, labels: ArrayLike, groups: Groups = None, *, seed: int = 0
+) -> Figure:
+    """F1 of `fires [n]` minus that of `baseline [n]` on the same rows; arguments and errors of `f1_figure`."""
+    called, labels = checked_scores(fires, labels, one_row=True)
+    other, _ = checked_scores(baseline, labels, one_row=True)
+    first, second = f1(called, labels), f1(other, labels)
+    right, other_right = (called == labels).astype(float), (other == labels).astype(float)
+    spread = float(right.std() * other_right.std())
+    correlation = float((right * other_right).mean() - right.mean() * other_right.mean()) / spread if spread else 0.0
+
+    def closed_form(codes: Codes) -> tuple[float, float, str]:
+        (low, high, how), (other_low, other_high, _) = (_f1_interval(one, labels, codes) for one in (called, other))
+        return *difference_interval((first, low, high), (second, other_low, other_high), correlation), f"paired {how}"
+
+    return _figure(
+        first - second,
+        lambda weights: _weighted_f1(called, labels, weights) - _weighted_f1(other, labels, weights),
+        closed_form,
+        group_codes(groups, len(labels)),
+        0.0,
+        seed,
+    )
+
+
 def widened(figure: Figure, factor: float, *, share: bool = True) -> Figure:
     """`figure` with its interval `factor` times as wide, on the logit scale where it is a `share` strictly within 0, 1.
 
@@ -151,3 +192,20 @@ def _auroc_interval(
         return auroc_interval(scores, labels)
     positives, negatives = len(np.unique(codes[labels])), len(np.unique(codes[~labels]))
     return *newcombe(auroc(scores, labels), positives, negatives), "Newcombe"
+
+
+def _weighted_f1(
+    called: Float[np.ndarray, "n"], labels: Bool[np.ndarray, "n"], weights: Float[np.ndarray, "draws n"]
+) -> Float[np.ndarray, "draws"]:
+    with np.errstate(invalid="ignore"):  # a draw without a positive that calls none has no F1
+        return 2 * (weights @ (called * labels)) / (weights @ called + weights @ labels)
+
+
+def _f1_interval(
+    called: Float[np.ndarray, "n"], labels: Bool[np.ndarray, "n"], codes: Codes
+) -> tuple[float, float, str]:
+    """F1 is 2 J / (1 + J), where J is the share of found positives among the rows that are positive or called so."""
+    asked = (called > 0) | labels
+    found, count = (called * labels).sum() / asked.sum(), len(np.unique(codes[asked]))
+    low, high = (2 * end / (1 + end) for end in wilson(float(found), count))
+    return low, high, "Wilson of the Jaccard index"

@@ -77,13 +77,18 @@ def sentences(count: int, seed: int = 0, *, longest: int = 4) -> Sentences:
     while len(rows) < count:
         topic = tuple(TOPICS)[len(rows) % len(TOPICS)]
         shown = _listing(rng.choice(words[topic], rng.integers(1, longest + 1), replace=False))
-        opening, frame, ending = (str(rng.choice(parts)) for parts in (_OPENINGS, _FRAMES, _ENDINGS))
-        before, after = frame.split("{}")
-        start = len(f"{opening} {before}")
-        text = f"{opening} {before}{shown}{after} {ending}"
-        rows.setdefault(text, (topic, (start, start + len(shown))))
+        text, span = framed(shown, rng)
+        rows.setdefault(text, (topic, span))
     topics, spans = zip(*rows.values(), strict=True)
     return Sentences(tuple(rows), topics, spans)
+
+
+def framed(phrase: str, rng: np.random.Generator) -> tuple[str, tuple[int, int]]:
+    """A sentence that leans nowhere but for `phrase`, and the characters of that; the same draws, the same frame."""
+    opening, frame, ending = (str(rng.choice(parts)) for parts in (_OPENINGS, _FRAMES, _ENDINGS))
+    before, after = frame.split("{}")
+    start = len(f"{opening} {before}")
+    return f"{opening} {before}{phrase}{after} {ending}", (start, start + len(phrase))
 
 
 def _listing(words: np.ndarray) -> str:
