@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from covec.concepts.bank import Bank as Bank
     from covec.concepts.bank import load_bank as load_bank
     from covec.concepts.bank import load_vector as load_vector
+    from covec.concepts.dictionary import Dictionary as Dictionary
     from covec.concepts.examples import Examples as Examples
     from covec.concepts.examples import read_concepts as read_concepts
     from covec.concepts.imports import load_gguf as load_gguf
+    from covec.concepts.sae_lens import load_dictionary as load_dictionary
     from covec.concepts.vector import ConceptVector as ConceptVector
     from covec.errors import CovecError as CovecError
     from covec.models.load import load as load
+    from covec.models.pair import ModelPair as ModelPair
     from covec.models.positions import Position as Position
     from covec.models.sites import Site as Site
     from covec.models.text import TextModel as TextModel
@@ -40,8 +43,10 @@ _PUBLIC = {
     "Bank": "covec.concepts.bank:Bank",
     "ConceptVector": "covec.concepts.vector:ConceptVector",
     "CovecError": "covec.errors:CovecError",
+    "Dictionary": "covec.concepts.dictionary:Dictionary",
     "Examples": "covec.concepts.examples:Examples",
     "Figure": "covec.statistics.figure:Figure",
+    "ModelPair": "covec.models.pair:ModelPair",
     "Moments": "covec.activations.moments:Moments",
     "Position": "covec.models.positions:Position",
     "Site": "covec.models.sites:Site",
@@ -52,6 +57,7 @@ _PUBLIC = {
     "doctor": "covec.checks.doctor:doctor",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",
+    "load_dictionary": "covec.concepts.sae_lens:load_dictionary",
     "load_gguf": "covec.concepts.imports:load_gguf",
     "load_moments": "covec.activations.tally:load_moments",
     "load_store": "covec.activations.store:load_store",

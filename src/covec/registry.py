@@ -23,6 +23,7 @@ VERBS = ("find", "discover", "detect", "name", "explain", "steer", "erase", "pre
 # One-line forwards from lower rooms to higher ones: resolved by name at call time, never imported at the top.
 _FORWARDS = {
     "activations.capture": "covec.activations.capture:capture",
+    "activations.capture_pair": "covec.activations.pairs:capture_pair",
     "activations.moments": "covec.activations.tally:moments",
     "activations.store": "covec.activations.store:write_store",
     "edits.scope": "covec.edits.scope:edit",

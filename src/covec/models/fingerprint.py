@@ -21,7 +21,7 @@ from covec.models.settings import settings
 from covec.models.tokens import special_ids
 
 # Behaviour stands for merges, normaliser and pre-tokeniser, whose serialised forms differ between versions.
-_PROBES = (
+PROBES = (
     "The quick brown fox, aged 1234.5 years, can't jump\n\n1. over  the lazy dogs!",
     " Ärger in Köln: naïve café — «да» 你好 🙂\t<|im_start|>\r\n    def f(x): return x**2",
 )
@@ -106,4 +106,4 @@ def _digest(tensor: Tensor) -> str:
 def _tokenizer(tokenizer: Any) -> list[Any]:
     vocabulary = hashlib.sha256(json.dumps(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
     ends = [tokenizer.bos_token_id, tokenizer.eos_token_id]  # not the padding, which people set as they like
-    return [vocabulary, ends, [tokenizer(probe)["input_ids"] for probe in _PROBES]]
+    return [vocabulary, ends, [tokenizer(probe)["input_ids"] for probe in PROBES]]
