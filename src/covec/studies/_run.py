@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from covec.activations.capture import capture_tokens
-from covec.activations.rows import Activations
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
 from covec.detect._calibrate import calibrate
@@ -20,7 +18,6 @@ from covec.models.batching import TOKEN_BUDGET
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
-from covec.models.tokens import Tokenized
 from covec.progress import Progress, silent
 from covec.statistics.figure import Figure
 from covec.statistics.splits import independent_groups, regime
@@ -32,7 +29,7 @@ from covec.studies._looks import count_look
 from covec.studies._nested import nested
 from covec.studies._settings import Names, Settings, check_settings
 from covec.studies._several import cosines, multiplicity_warnings, wrong_concepts
-from covec.studies._sweep import Data
+from covec.studies._sweep import Data, captured
 from covec.studies._use import dtype_note, precise_model, test_of_use
 from covec.studies.result import Illustrations, Studies, Study
 
@@ -94,7 +91,9 @@ def study(
         split_seed=split_seed, seed=seed, quick=quick, nulls=nulls, exact_permutations=exact_permutations,
         batch_tokens=batch_tokens,
     )  # fmt: skip
-    data = _captured(model, concepts, settings, progress)
+    data = captured(
+        model, concepts, settings.sites, settings.positions, batch_tokens=settings.batch_tokens, progress=progress
+    )
     precise = None if quick else precise_model(model)
     studies = {name: _one(model, precise, one, data, settings, progress) for name, one in data.items()}
     seconds = time.monotonic() - begun
@@ -102,32 +101,6 @@ def study(
         return replace(next(iter(studies.values())), seconds=seconds)
     together = Studies(studies, cosines(data, studies), (), seconds)
     return replace(together, warnings=multiplicity_warnings(together))
-
-
-def _captured(
-    model: TextModel, concepts: Mapping[str, Examples], settings: Settings, progress: Progress
-) -> dict[str, Data]:
-    """Activations of all concepts from one capture; an input that stands in several runs once."""
-    tokens: list[Tokenized] = []
-    spans_of: dict[str, slice] = {}
-    for name, examples in concepts.items():
-        start = len(tokens)
-        tokens += model.tokenize(examples.inputs, spans=examples.spans, places=examples.places)
-        spans_of[name] = slice(start, len(tokens))
-    rows = capture_tokens(
-        model, tokens, settings.sites, settings.positions, batch_tokens=settings.batch_tokens, progress=progress
-    )
-    return {
-        name: Data(
-            examples,
-            {
-                position: Activations({site: whole[spans_of[name]] for site, whole in found.rows.items()}, position)
-                for position, found in rows.items()
-            },
-            model,
-        )
-        for name, examples in concepts.items()
-    }
 
 
 def _one(

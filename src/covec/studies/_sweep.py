@@ -11,12 +11,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from covec.activations.capture import capture_tokens
 from covec.activations.rows import Activations
 from covec.concepts.examples import Examples
 from covec.find import fit_together
+from covec.models.batching import TOKEN_BUDGET
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
+from covec.models.tokens import Tokenized
 from covec.progress import Progress, silent
 from covec.statistics.auroc import accuracy, auroc, best_threshold
 from covec.statistics.intervals import auroc_figure
@@ -74,6 +77,36 @@ class Data:
         """The group of each row; None where rows stand for themselves (a near-duplicate is of its text's group)."""
         units = self.units(rows)
         return units if self.examples.groups is not None or len(set(units)) < len(units) else None
+
+
+def captured(
+    model: TextModel,
+    concepts: Mapping[str, Examples],
+    sites: Sequence[Site],
+    positions: Sequence[Position],
+    *,
+    batch_tokens: int = TOKEN_BUDGET,
+    progress: Progress = silent,
+) -> dict[str, Data]:
+    """Activations of all concepts from one capture; an input that stands in several runs once."""
+    tokens: list[Tokenized] = []
+    rows_of: dict[str, slice] = {}
+    for name, examples in concepts.items():
+        start = len(tokens)
+        tokens += model.tokenize(examples.inputs, spans=examples.spans, places=examples.places)
+        rows_of[name] = slice(start, len(tokens))
+    rows = capture_tokens(model, tokens, sites, positions, batch_tokens=batch_tokens, progress=progress)
+    return {
+        name: Data(
+            examples,
+            {
+                position: Activations({site: whole[rows_of[name]] for site, whole in found.rows.items()}, position)
+                for position, found in rows.items()
+            },
+            model,
+        )
+        for name, examples in concepts.items()
+    }
 
 
 @dataclass(frozen=True)
