@@ -31,9 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `--quick`, keep what says soon whether a change broke something."""
     if config.getoption("--quick"):
-        slow = [
-            SLOW & set(item.path.parts) or {"smol", "minilm"} & set(getattr(item, "fixturenames", ())) for item in items
-        ]
+        slow = [SLOW & set(item.path.parts) or EMBEDDED & set(getattr(item, "fixturenames", ())) for item in items]
         config.hook.pytest_deselected(items=[item for item, left_out in zip(items, slow, strict=True) if left_out])
         items[:] = [item for item, left_out in zip(items, slow, strict=True) if not left_out]
 
