@@ -142,7 +142,7 @@ def sweep(
     found = []
     with progress("fitting", len(positions) * len(sites)) as bar:
         for position in positions:
-            for same in _alike(data.activations[position], sites):
+            for same in alike(data.activations[position], sites):
                 stacked = torch.stack([data.at(site, position, train) for site in same])
                 unseen = torch.stack([data.at(site, position, validation) for site in same])
                 made = {name: data.new(finder, same) for name, finder in finders.items()}
@@ -198,7 +198,7 @@ def cells(candidates: Sequence[Candidate], labels: Bool[np.ndarray, "m"], test: 
     )
 
 
-def _alike(activations: Activations, sites: Sequence[Site]) -> Iterator[list[Site]]:
+def alike(activations: Activations, sites: Sequence[Site]) -> Iterator[list[Site]]:
     """Sites of equal width, a few at a time: enough to share their folds, few enough to keep copies small."""
     widths: dict[int, list[Site]] = {}
     for site in sites:
