@@ -55,7 +55,7 @@ def test_out_of_memory_names_the_batch_budget(covec, error):
 
 
 def test_an_interrupt_is_130(covec):
-    assert covec(raising(KeyboardInterrupt())) == (130, "", "")
+    assert covec(raising(KeyboardInterrupt())) == (130, "", "interrupted\n")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a fault of covec"), ValueError("another")])

@@ -77,6 +77,19 @@ def test_the_document_is_printed_and_written(run, asked, file, tmp_path):
     assert str(tmp_path / "out" / "report.html") in ran.err
 
 
+def test_a_study_in_the_place_of_another_says_so(run, asked, file, tmp_path):
+    first, second = (run("study", file, "--model", "tiny", "--out", tmp_path / "out") for _ in range(2))
+    assert "in place of the study that was there" not in first.err
+    assert "in place of the study that was there" in second.err
+
+
+def test_too_few_rows_are_told_before_a_model_is_loaded(run, tmp_path):
+    (tmp_path / "few.csv").write_text("text,label\ngood,1\nbad,0\n")
+    ran = run("study", tmp_path / "few.csv", "--model", tmp_path / "no-such-model")
+    assert ran.code == 2
+    assert "few has 1 independent positive examples" in ran.err
+
+
 def test_without_out_nothing_is_written(run, asked, file, tmp_path):
     ran = run("study", file, "--model", "tiny")
     assert (ran.code, ran.out, ran.err) == (0, "mood in tiny\n", "skipped paired-pca: needs pairs\n")

@@ -213,7 +213,7 @@ def study(name: str = "sentiment", seed: int = 0, **changes: Any) -> Study:
         cells=sweep,
         illustrations=illustrations(rng),
         warnings=(),
-        notes=("skipped: pca-pairs needs pairs",),
+        notes=("skipped: pca-pairs (needs pairs)",),
         settings={
             "sites": "resid.*",
             "position": "last,mean",

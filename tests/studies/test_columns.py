@@ -49,7 +49,7 @@ def test_it_is_left_out_where_there_are_no_categories_and_refused_where_it_is_na
     examples = Examples.from_lists([f"ice {n}" for n in range(60)], [f"film {n}" for n in range(60)])
     options = {"sites": "resid.1", "position": "mean", "quick": True}
     found = covec.study(model, examples, **options)
-    assert any(note.startswith("skipped: ") and "repit needs category" in note for note in found.notes)
+    assert any(note.startswith("skipped: ") and "repit (needs category)" in note for note in found.notes)
     assert "repit" not in {cell.finder for cell in found.cells}
     with pytest.raises(ExamplesError, match="repit needs category, which these examples do not carry"):
         covec.study(model, examples, finders="repit", **options)

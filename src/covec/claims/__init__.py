@@ -24,6 +24,7 @@ from covec.errors import CovecError
 from covec.statistics.figure import Figure
 from covec.writing import whole_file
 
+SHOWN = "shown, no rule"  # of a figure that the claim does not rest on
 VERSIONS_OF = ("covec", "torch", "transformers", "numpy", "scikit-learn")
 
 
@@ -65,10 +66,10 @@ class Claim:
     def __str__(self) -> str:
         lines = [f"{self.id}: {'holds' if self.passed else 'fails here'}, {self.seconds:.0f} s"]
         for figure in self.figures:
-            baseline = "" if figure.baseline is None else f"; baseline {figure.baseline}"
-            lines.append(
-                f"  {'yes' if figure.holds else 'NO '}  {figure.name}: {figure.figure}{baseline}; {figure.rule}"
-            )
+            baseline = figure.baseline if isinstance(figure.baseline, Figure | None) else Figure(figure.baseline)
+            beside = "" if baseline is None else f"; baseline {baseline}"
+            holds = "   " if figure.rule == SHOWN else "yes" if figure.holds else "NO "
+            lines.append(f"  {holds}  {figure.name}: {figure.figure}{beside}; {figure.rule}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from covec.cli import capture, catalog, demo, detect, doctor, models, steer, stu
 from covec.errors import CovecError, one_line
 from covec.models.hardware import out_of_memory, set_thread_policy
 
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="covec",
     help="One workbench for concept vectors: find them, prove them, see them, steer with them.",
@@ -67,7 +69,10 @@ def run(arguments: Sequence[str]) -> int:
     except OSError:  # libraries of native code end the process without it
         return _fail("the working folder is gone: change to one that exists, for example with: cd")
     try:
-        return int(app(list(arguments) or ["--help"], prog_name="covec", standalone_mode=False) or 0)
+        code = int(app(list(arguments) or ["--help"], prog_name="covec", standalone_mode=False) or 0)
+        if code == _INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        return code
     except (CovecError, typer.TyperException) as error:
         return _fail(_refusal(error) if isinstance(error, typer.TyperException) else str(error))
     except (MemoryError, RuntimeError) as error:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from covec.cli import _options as options
+from covec.cli._loading import load
 from covec.cli._output import note, show, working
 from covec.cli._progress import bars
 from covec.errors import CovecError
@@ -49,7 +50,7 @@ def capture(
         texts = corpus.Texts(file, text_column)
         total = len(texts)  # finds what is wrong with the file before any work
         labels = None if label_column is None else corpus.labels(file, label_column)
-        loaded = covec.load(model, device=device, dtype=dtype, progress=bars())
+        loaded = load(model, device=device, dtype=dtype)
         given: dict[str, Any] = {"labels": labels, "batch_tokens": batch_tokens, "progress": bars()}
         start = time.perf_counter()
         if moments:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from covec.cli import _options as options
+from covec.cli._loading import load
 from covec.cli._output import working
 from covec.cli._progress import bars
 
@@ -41,7 +42,7 @@ def demo(
         examples = example_concept()
         _say("1. Find", f"{len(examples)} labelled sentences, read in {options.DEFAULT_MODEL} at all its blocks.")
         with working():
-            model = covec.load(options.DEFAULT_MODEL, device=device, dtype=dtype, progress=bars())
+            model = load(options.DEFAULT_MODEL, device=device, dtype=dtype)
             study = covec.study(model, examples, progress=bars())
             assert isinstance(study, covec.Study)  # of one concept
             study.write(folder)

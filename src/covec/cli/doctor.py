@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from covec.cli import _options as options
+from covec.cli._loading import load
 from covec.cli._output import show, working
 from covec.cli._progress import bars
 
@@ -27,7 +28,7 @@ def doctor(
     with working():
         import covec
 
-        found = covec.doctor(covec.load(model, device=device, dtype=dtype, progress=bars()), progress=bars())
+        found = covec.doctor(load(model, device=device, dtype=dtype), progress=bars())
     show(found.to_json(), json, lambda: _table(found))
     if not found.passed:
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from covec.cli import _options as options
+from covec.cli._loading import load
 from covec.cli._output import note, show, working
 from covec.cli._progress import bars
 
@@ -52,15 +53,18 @@ def study(
     """Find the concepts of a file, test them on held-out rows, and write a report."""
     from covec.writing import whole_folder
 
+    replaced = out is not None and (out / "summary.json").exists()
     with working(), whole_folder(out) if out else nullcontext() as folder:
         import covec
-        from covec.concepts.examples import read_concepts
+        from covec.concepts.examples import read_concepts, require_enough
 
         examples = read_concepts(
             file, text_column=text_column, label_column=label_column, positive=positive, each_class=each_class
         )
+        for one in examples.values():
+            require_enough(one)  # before the model is loaded
         result = covec.study(
-            covec.load(model, device=device, dtype=dtype, progress=bars()),
+            load(model, device=device, dtype=dtype),
             examples,
             sites=sites,
             finders=finders,
@@ -81,4 +85,4 @@ def study(
             note(line)
     show(result.summary(), json, lambda: str(result))
     if out:
-        note(f"report: {out / 'report.html'}")
+        note(f"report: {out / 'report.html'}{', in place of the study that was there' if replaced else ''}")

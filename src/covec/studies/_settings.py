@@ -123,7 +123,7 @@ def _finders(
         if lacking and names is not None:
             raise ExamplesError(f"{name} needs {' and '.join(lacking)}, which these examples do not carry")
         if lacking:
-            skipped.append(f"{name} needs {' and '.join(lacking)}")
+            skipped.append(f"{name} (needs {' and '.join(lacking)})")
         elif why := _refused(finder, model, concepts, named=names is not None):
             skipped.append(f"{name} ({why})")
         else:
