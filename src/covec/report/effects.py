@@ -100,6 +100,7 @@ def _strip(axis: Axes, value: Figure, nulls: Sequence[float]) -> None:
     axis.plot(value.value, 0, "D", markersize=8, color=colour("accent"))
     axis.set(ylim=(-0.6, 0.6))
     axis.margins(x=0.08)
+    axis.locator_params(axis="x", nbins=5)  # effects may be of any size, and so their labels of any length
     axis.grid(visible=False)
 
 

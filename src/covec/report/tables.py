@@ -110,10 +110,13 @@ def samples(study: Study) -> list[tuple[str, list[Mapping[str, Any]]]]:
 def bars(tokens: Sequence[tuple[str, float]]) -> list[tuple[str, str, int]]:
     """Tokens with visible spaces, their weight, and its length in per cent of the largest."""
     top = max((abs(weight) for _, weight in tokens), default=0.0) or 1.0
-    return [
-        (shortened(token).translate(_VISIBLE) or "(empty)", number(weight, signed=True), round(100 * abs(weight) / top))
-        for token, weight in tokens
-    ]
+    return [(_named(token), number(weight, signed=True), round(100 * abs(weight) / top)) for token, weight in tokens]
+
+
+def _named(token: str) -> str:
+    """A token as text that can be seen: what draws nothing is called by its number in Unicode."""
+    drawn = shortened(token).translate(_VISIBLE)
+    return "".join(mark if mark.isprintable() else f"U+{ord(mark):04X}" for mark in drawn) or "(empty)"
 
 
 def label(given: Any) -> str:
