@@ -222,6 +222,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "blank.jsonl": ('{"text": "a"}\n{"text": " "}\n', "line 2: the text is empty"),
     "null.jsonl": ('{"text": null}\n', "line 1: the text is empty"),
     "latin.txt": ("a\nKöln\n".encode("latin-1"), "line 2 is not UTF-8"),
+    "zero.txt": (b"a\nb\0c\n", "line 2: a zero byte"),
+    "zero.csv": (b"text\na\nb\0c\n", "line 3: a zero byte"),
     "latin.csv": ("text\nKöln\n".encode("latin-1"), "not UTF-8"),
     "ragged.csv": ("text,n\na,1\nb\n", "line 3: 1 fields where the header has 2"),
     "open.csv": ('text\n"a\n', "mend it"),

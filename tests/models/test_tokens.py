@@ -187,6 +187,12 @@ def test_half_a_character_is_refused_in_one_line(given: Any) -> None:
         tokenize(tiny_tokenizer(), ["The hotel \U0001f642", given])
 
 
+def test_a_role_that_no_template_knows_is_refused() -> None:
+    """Templates write some as they are and leave others out, so that a slip would change what is read."""
+    with pytest.raises(ExamplesError, match="input 2 has no role 'usr': use one of system, user"):
+        tokenize(tiny_tokenizer(), ["The hotel", [{"role": "usr", "content": "hi"}]])
+
+
 OPENING = "{{ '<assistant>' + 'think: ' }}"
 SAYING = "{{ message['content'] }}"
 TEMPLATES = {  # how a template writes a turn, and how it opens a reply

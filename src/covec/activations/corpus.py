@@ -124,6 +124,8 @@ def _bounded(path: Path, file: IO[AnyStr]) -> Iterator[AnyStr]:
     while line := file.readline(_LONGEST_LINE + 1):
         if len(line) > _LONGEST_LINE:
             raise ExamplesError(f"{path}, line {number} is longer than {_LONGEST_LINE >> 20} MiB; break it into texts")
+        if line.find(b"\0" if isinstance(line, bytes) else "\0") >= 0:
+            raise ExamplesError(f"{path}, line {number}: a zero byte, so this is no text file; save it as UTF-8 text")
         yield line
         number += 1
 

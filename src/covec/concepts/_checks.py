@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from covec.errors import ExamplesError
+from covec.models.tokens import ROLES
 from covec.reading import is_blank
 from covec.statistics.splits import near_duplicate_key
-
-ROLES = ("system", "user", "assistant", "tool", "developer")
 
 
 def check_inputs(inputs: Sequence[Any], kind: str, places: Sequence[str]) -> None:

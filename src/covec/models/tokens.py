@@ -19,6 +19,7 @@ from covec.models.positions import Layout
 Input = str | Sequence[dict[str, str]]
 Span = tuple[int, int]
 
+ROLES = ("system", "user", "assistant", "tool", "developer")
 _HALF = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 256  # texts: the tokenizer's own records are many times their ids, and would fragment the memory
 
@@ -117,6 +118,8 @@ def tokenize(
             raise ExamplesError(f"{place(index)} is {type(given).__name__}: give a string or a list of messages")
         if not isinstance(given, str) and not all(isinstance(turn["content"], str | None) for turn in given):
             raise ExamplesError(f"{place(index)} holds more than text: give the content of every message as a string")
+        if unknown := [] if isinstance(given, str) else [one["role"] for one in given if one["role"] not in ROLES]:
+            raise ExamplesError(f"{place(index)} has no role {unknown[0]!r}: use one of {', '.join(ROLES)}")
         chats.append(not isinstance(given, str))
         texts.append(given if isinstance(given, str) else _render(tokenizer, given, reply))
         if _HALF.search(texts[-1]):
