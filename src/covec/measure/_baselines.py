@@ -71,13 +71,15 @@ def bag_of_words(examples: Examples, split: Split, *, seed: int = 0) -> Baseline
     """
     texts = np.array(examples.texts, dtype=object)
 
-    def make(inverse_ridge: float) -> Pipeline:
-        # Marks of punctuation are words too, so that no text is empty.
-        words = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
-        return make_pipeline(words, LogisticRegression(C=inverse_ridge, max_iter=1000))
-
-    fit = _fitted(make, texts, examples.labels, split)
+    fit = _fitted(words_model, texts, examples.labels, split)
     return Baseline(fit.scores, fit.standard, *_figures(fit.scores, examples, split, seed))
+
+
+def words_model(inverse_ridge: float) -> Pipeline:
+    """An unfitted logistic regression on counts of words and pairs of words."""
+    # Marks of punctuation are words too, so that no text is empty.
+    words = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]")
+    return make_pipeline(words, LogisticRegression(C=inverse_ridge, max_iter=1000))
 
 
 def cue_probe(examples: Examples, split: Split, *, seed: int = 0) -> Baseline:
