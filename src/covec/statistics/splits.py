@@ -11,6 +11,7 @@ import hashlib
 import unicodedata
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +42,12 @@ class Split:
 
 def lot(unit: Hashable, seed: int) -> float:
     """A fraction in [0, 1) that depends on the unit's name and the salt alone: what is sorted by it is dealt fairly."""
-    digest = hashlib.sha256(f"{seed}\0{unit}".encode(errors="surrogatepass")).digest()
+    return _lot(f"{seed}\0{unit}")
+
+
+@lru_cache(maxsize=1 << 16)  # the units of one study are dealt at every site, for every finder
+def _lot(name: str) -> float:
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:6]) / 2**48
 
 
