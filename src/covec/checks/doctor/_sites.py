@@ -40,12 +40,15 @@ def site_meaning(patient: Patient) -> str:
 
 
 def _hidden_states(patient: Patient) -> tuple[Tensor, list[Tensor]]:
-    """What block 0 takes of the third text, and what transformers itself calls its hidden states, each [tokens, d]."""
+    """What block 0 takes of the third text, and transformers' hidden states where they are whole, each [tokens, d]."""
     ids = torch.tensor([patient.ids[2]], device=patient.model.device)
     with torch.no_grad(), listening({"block 0": patient.blocks[0]}, "in") as heard:
         output = patient.module(input_ids=ids, output_hidden_states=True)
-    states = getattr(output, "hidden_states", None) or ()  # code that comes with a model may give none
-    return heard["block 0"][0][0], [first_tensor(state)[0].float().cpu() for state in states]
+    given = getattr(output, "hidden_states", None) or ()  # code that comes with a model may give none
+    states = [first_tensor(state) for state in given]
+    if len({state.data_ptr() for state in states}) < len(states):  # blocks that add in place overwrite them
+        states = []
+    return heard["block 0"][0][0], [state[0].float().cpu() for state in states]
 
 
 def _sums(patient: Patient, rows: dict[Site, Tensor]) -> str:
