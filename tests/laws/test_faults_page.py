@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from covec import registry
+from covec import catalog, registry
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
 KINDS = dict(re.findall(r"^## K-(\d+) .+\n((?:(?!## ).*\n?)*)", PAGE, re.M))
-OPEN = re.compile(r"`open: ([a-z]+)`")
+SYSTEMS = {system.id: system for system in catalog.systems()}
+OPEN = re.compile(r"`open: ([a-z-]+)`")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -38,9 +39,10 @@ def test_a_kind_has_tests_that_exist_or_waits_for_a_verb(kind: str) -> None:
     assert not [f"{path}::{name}" for path, name in named if name not in collected(path)]
     assert len(set(named)) == len(named)
     assert KINDS[kind].count("`open") == len(waits)
-    # What a verb has to show comes with its first method.
+    # What a verb has to show comes with its first method, and what a system has to show with its module.
     assert not [verb for verb in waits if verb in registry.VERBS and registry.names(verb)]
-    assert set(waits) <= {*registry.VERBS, "bake"}
+    assert not [id for id in waits if id in SYSTEMS and SYSTEMS[id].module]
+    assert set(waits) <= {*registry.VERBS, *SYSTEMS, "bake"}
 
 
 def test_every_law_is_on_the_page() -> None:

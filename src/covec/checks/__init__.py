@@ -1,8 +1,8 @@
 """Checks: the contract of each verb as code, run over every registered method by discovery.
 
-`check_finder`, `check_edit`, `check_aggregator`, `check_steering`, `check_measure` and `check_vector` hold one method
-to its contract and raise at the first law that it breaks; `all_checks` lists every law of everything that is found, for
-a test to run one by one:
+`check_finder`, `check_edit`, `check_aggregator`, `check_explainer`, `check_steering`, `check_measure` and
+`check_vector` hold one method to its contract and raise at the first law that it breaks; `all_checks` lists every law
+of everything that is found, for a test to run one by one:
 
     @pytest.mark.parametrize("check", covec.checks.all_checks(), ids=str)
     def test_contract(check):
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from covec.checks._trial import Trial
     from covec.concepts.vector import ConceptVector
     from covec.detect import Aggregator
+    from covec.explain import Explainer
     from covec.find import Finder
     from covec.steer import Steering
 
@@ -69,6 +70,13 @@ def check_steering(steering: str | type[Steering] | Steering, expected_failures:
     _run(steering_checks(steering, expected_failures))
 
 
+def check_explainer(explainer: str | type[Explainer] | Explainer, expected_failures: Expected = None) -> None:
+    """Hold an explainer to its contract: a registered name, a class, or an instance; else as `check_finder`."""
+    from covec.checks.explainers import explainer_checks
+
+    _run(explainer_checks(explainer, expected_failures))
+
+
 def check_measure(
     measure: str | Callable[..., Any],
     trial: Callable[[bool, int], Trial] | None = None,
@@ -93,9 +101,9 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import aggregators, edits, finders, measures, model_finders, steering, vectors
+    from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, steering, vectors
 
-    rooms = (finders, model_finders, edits, aggregators, steering, measures, vectors)
+    rooms = (finders, model_finders, edits, aggregators, explainers, steering, measures, vectors)
     return [check for room in rooms for check in room.discovered()]
 
 
