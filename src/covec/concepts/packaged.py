@@ -24,6 +24,12 @@ def neutral_texts() -> tuple[str, ...]:
     return _lines("neutral_texts.txt")
 
 
+def concept_graph() -> dict[str, tuple[str, ...]]:
+    """Fourteen fields of everyday life with eleven concepts each, the most important first; all names of concepts."""
+    lines = (line.partition(": ") for line in _lines("concept_graph.txt"))
+    return {field: tuple(concepts.split(", ")) for field, _, concepts in lines}
+
+
 def _lines(name: str) -> tuple[str, ...]:
     return tuple(_data(name).read_text(encoding="utf-8").splitlines())
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from covec.activations.split import Split
-from covec.edits.algebra import Edit
+from covec.edits.algebra import Add, Edit
 from covec.edits.encoded import Encoded, encoded
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
+
+_STEPS = 8  # of the search for an amount
 
 
 class Divergence:
@@ -34,6 +37,21 @@ class Divergence:
         for one, before in zip(self._batches, self._before, strict=True):
             total += float((before.exp() * (before - self._likely(one, edit))).sum())
         return max(0.0, total / self.count)
+
+    def amount(self, direction: Float[Tensor, "d"], nats: float, *, most: float) -> float:
+        """How far along a unit `direction` moves what the model says by `nats` a token, to a tenth of them.
+
+        The mean of both ways; never further than `most`, where a direction moves less. For small shifts the divergence
+        grows with the square of the shift, and every step follows that rule.
+        """
+        amount = most / 8
+        for _ in range(_STEPS):
+            shift = amount * direction
+            found = sum(self.value(Add(site=self._split.site, shift=sign * shift)) for sign in (1, -1)) / 2
+            if abs(found - nats) <= nats / 10 or (amount == most and found < nats):
+                break
+            amount = min(most, amount * float(np.clip(np.sqrt(nats / max(found, 1e-12)), 0.25, 4.0)))
+        return amount
 
     def _likely(self, one: Encoded, edit: Edit | None) -> Float[Tensor, "chosen vocabulary"]:
         """Log-probabilities of what comes after each chosen token."""
