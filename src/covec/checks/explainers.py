@@ -134,6 +134,7 @@ def bad_input_is_refused(subject: Subject) -> None:
     another model, and for an input without a token.
     """
     made = world(True)
+    others: dict[str, Any]
     for others in ({"target": "no-such-word but several"}, {"target": {}}, {"target": {GOOD[0]: float("nan")}}):
         refusal(partial(subject.explain, made, **others))
     refusal(partial(subject.explain, made, vectors=() if subject.explainer.takes_vectors else vectors(made)))

@@ -53,11 +53,8 @@ class Proposition:
         elif self.detection is None:
             yield f"{said}: no rule derives it here"
         else:
-            seen = max(
-                (token for token in self.detection.tokens if token.score is not None),
-                key=lambda token: token.score,
-                default=None,
-            )
+            scored = [(token.score, token) for token in self.detection.tokens if token.score is not None]
+            _, seen = max(scored, key=lambda pair: pair[0], default=(0.0, None))
             most = "" if seen is None else f", most at {seen.token!r} ({seen.start}:{seen.end})"
             yield f"{said}: read in the text{most}"
 

@@ -52,7 +52,7 @@ class Explainer:
 
     def explain(
         self, split: Split, vectors: Sequence[ConceptVector], inputs: Sequence[Input], target: Target
-    ) -> list[Explanation]:
+    ) -> Sequence[Explanation]:
         """An explanation an input of what the target is after it; only the network above the split need run."""
         raise NotImplementedError
 
@@ -102,4 +102,4 @@ def explain(
         raise ModelError(f"{model.name} has no language head, so that no word comes next: load it with its head")
     aim = target if isinstance(target, Target) else Target.of(model, target)
     found = chosen.explain(Split(model, site or chosen.site), vectors, given, aim)
-    return found[0] if alone else found
+    return found[0] if alone else list(found)

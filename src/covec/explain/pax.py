@@ -83,7 +83,7 @@ class PaX(Explainer):
 
     def explain(
         self, split: Split, vectors: Sequence[ConceptVector], inputs: Sequence[Input], target: Target
-    ) -> list[Explanation]:
+    ) -> list[PositionalExplanation]:
         if split.site.kind != "embed":
             raise CovecError(f"pax moves tokens, which stand at embed: split the model there, not at {split.site}")
         tokens = split.model.tokenize(inputs)
