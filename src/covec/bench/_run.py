@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from covec.bench import _controls as controls
 from covec.bench import _ledger as ledger
+from covec.bench import _subject as subjects
 from covec.bench import _texts as texts
+from covec.bench import _vectors as vectors
 from covec.bench._controls import RandomDirection, WrongConcept
 from covec.bench._subject import Subject, Trial
 from covec.bench._vectors import Contestant, rows_of
@@ -30,8 +33,10 @@ from covec.models.text import TextModel
 from covec.progress import Bar, Progress, silent
 from covec.studies._settings import Names, Settings, check_settings
 from covec.studies._sweep import Data, Rows, captured
+from covec.writing import whole_folder
 
 POSITIONS = "last,mean"
+EMBEDDED = "sentence-embeddings"
 SPAN = "span/mean"
 Plan = dict[str, dict[str, str]]  # the key of what is left to do, by concept and method
 
@@ -80,6 +85,9 @@ def detect(
         model, given, sites=sites, finders=finders, position=_positions(given, position), continuations=None,
         split_seed=split_seed, seed=seed, quick=quick, nulls=1, exact_permutations=None, batch_tokens=batch_tokens,
     )  # fmt: skip
+    if out is not None:
+        with whole_folder(out):  # what cannot be written is told before any work
+            pass
     bench = _Bench(model, settings, {name: _trial(one, split_seed) for name, one in given.items()}, encode)
     with progress("benching", len(given) * len(bench.names)) as bar:
         rows, notes, reused = bench.run(ledger.Ledger(None if out is None else Path(out)), progress, bar)
@@ -117,7 +125,7 @@ class _Bench:
     def text_methods(self) -> tuple[str, ...]:
         """Baselines of the raw text."""
         asked = () if self.unanswerable else ("prompting",)
-        return ("bag-of-words", "sentence-embeddings", *asked)
+        return ("bag-of-words", EMBEDDED, *asked)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -168,15 +176,17 @@ class _Bench:
         if self.unanswerable:
             notes.append(f"skipped: prompting ({self.unanswerable})")
         scorers: dict[str, texts.Scorer] = {"bag-of-words": texts.bag_of_words, "prompting": texts.prompting}
-        if any("sentence-embeddings" in todo for todo in plan.values()):
+        if any(EMBEDDED in todo for todo in plan.values()):
             encode, note = (self.encode, "") if self.encode is not None else texts.encoder(self.model)
-            scorers["sentence-embeddings"] = texts.sentence_embeddings(encode)
+            scorers[EMBEDDED] = texts.sentence_embeddings(encode)
             notes += [note] if note else []
         for subject, wrong in self._subjects(plan, progress):
             concept = subject.trial.examples.name
             todo = plan[concept]
-            vectors = [one for name, one in {**self.contestants, **wrong}.items() if name in todo]
-            for method, rows in _run(subject, vectors, {name: scorers[name] for name in scorers if name in todo}, bar):
+            contestants = [one for name, one in {**self.contestants, **wrong}.items() if name in todo]
+            for method, rows in _run(
+                subject, contestants, {name: scorers[name] for name in scorers if name in todo}, bar
+            ):
                 done[concept, method] = rows
                 book.keep(concept, method, todo[method], rows)
         return [row for concept in self.trials for name in self.names for row in done[concept, name]], notes, reused
@@ -201,14 +211,15 @@ class _Bench:
     def _key(self, concept: str, method: str) -> str:
         """The digest of all that the rows of a concept and method depend on."""
         others = {name: trial.examples.digest for name, trial in self.trials.items()}
-        kind = self.settings.finders.get(method)
         return ledger.digest(
             concept=concept,
             examples=self.trials[concept].examples.digest,
             columns=self.trials[concept].examples.extra,
             others=others if method == "wrong-concept" else {},
             method=method,
-            code=ledger.source(kind if kind is not None else type(self)),
+            encode=getattr(self.encode, "__qualname__", type(self.encode).__name__) if method == EMBEDDED else "",
+            code=ledger.source(self.settings.finders.get(method, texts)),
+            bench=[ledger.source(module) for module in (vectors, controls, subjects)],
             aggregators={name: ledger.source(one) for name, one in aggregators().items()},
             model=[self.model.fingerprint, str(self.model.dtype)],
             settings=[self.settings.to_json()[name] for name in ("sites", "positions", "split_seed", "seed")],
@@ -216,11 +227,11 @@ class _Bench:
 
 
 def _run(
-    subject: Subject, vectors: Sequence[Contestant], scorers: Mapping[str, texts.Scorer], bar: Bar
+    subject: Subject, contestants: Sequence[Contestant], scorers: Mapping[str, texts.Scorer], bar: Bar
 ) -> Iterator[tuple[str, list[Row]]]:
     """The methods that are left for one concept, as each is done."""
-    if vectors:
-        yield from rows_of(subject, vectors, bar)
+    if contestants:
+        yield from rows_of(subject, contestants, bar)
     for name, scorer in scorers.items():
         yield name, [texts.row_of(subject, name, scorer)]
         bar.advance()
