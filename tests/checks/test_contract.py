@@ -26,6 +26,7 @@ def test_every_method_is_found() -> None:
     found = {(check.verb, check.method) for check in CHECKS}
     assert {name for verb, name in found if verb == "find"} == set(registry.names("find"))
     assert {name for verb, name in found if verb == "detect"} == set(aggregators())
+    assert {name for verb, name in found if verb == "name"} == set(registry.names("name"))
     assert {name for verb, name in found if verb == "steer"} == set(registry.names("steer"))
     assert {name for verb, name in found if verb == "measure"} == set(registry.names("measure"))
     assert {name for verb, name in found if verb == "edit"} >= set(MAKERS)
@@ -33,7 +34,7 @@ def test_every_method_is_found() -> None:
 
 
 def test_every_expected_failure_is_of_a_check_and_has_a_reason() -> None:
-    methods = [(verb, name) for verb in ("find", "steer", "measure") for name in registry.names(verb)]
+    methods = [(verb, name) for verb in ("find", "name", "steer", "measure") for name in registry.names(verb)]
     methods += [("detect", name) for name in aggregators()]
     said = {(verb, name): registry.get(verb, name).entry.cannot for verb, name in methods}
     said |= {("edit", name): laws for name, laws in EDITS.items()}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covec.detect import Aggregator
     from covec.explain import Explainer
     from covec.find import Finder
+    from covec.name import Namer
     from covec.steer import Steering
 
 Expected = Mapping[str, str] | None
@@ -70,6 +71,13 @@ def check_steering(steering: str | type[Steering] | Steering, expected_failures:
     _run(steering_checks(steering, expected_failures))
 
 
+def check_namer(namer: str | type[Namer] | Namer, expected_failures: Expected = None) -> None:
+    """Hold a way to name to its contract: a registered name, a class, or an instance; else as `check_finder`."""
+    from covec.checks.namers import namer_checks
+
+    _run(namer_checks(namer, expected_failures))
+
+
 def check_explainer(explainer: str | type[Explainer] | Explainer, expected_failures: Expected = None) -> None:
     """Hold an explainer to its contract: a registered name, a class, or an instance; else as `check_finder`."""
     from covec.checks.explainers import explainer_checks
@@ -101,9 +109,9 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, steering, vectors
+    from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, namers, steering, vectors
 
-    rooms = (finders, model_finders, edits, aggregators, explainers, steering, measures, vectors)
+    rooms = (finders, model_finders, edits, aggregators, namers, explainers, steering, measures, vectors)
     return [check for room in rooms for check in room.discovered()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from covec import registry
-from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, steering, vectors
+from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, namers, steering, vectors
 from covec.checks._check import Law, title, words
 from covec.checks.expected import EDITS, SCIKIT_LEARN
 
@@ -23,6 +23,7 @@ _ROOMS: tuple[tuple[str, str, Iterable[Law]], ...] = (
     ("find", "Finders that read a model", model_finders.LAWS),
     ("edit", "Edits", (*edits.LAWS, *edits.OF_STRENGTHS)),
     ("detect", "Aggregators", aggregators.LAWS),
+    ("name", "Ways to name", namers.LAWS),
     ("explain", "Explainers", explainers.LAWS),
     ("steer", "Ways to steer", steering.LAWS),
     ("measure", "Measures", measures.LAWS),
