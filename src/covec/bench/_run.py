@@ -139,8 +139,13 @@ class _Bench:
         return texts.unanswerable(self.model, self.trials.values())
 
     @cached_property
+    def known(self) -> dict[str, Examples]:
+        """The training rows of each concept."""
+        return {name: trial.examples.subset(trial.train) for name, trial in self.trials.items()}
+
+    @cached_property
     def wrong(self) -> dict[str, tuple[str, Rows]]:
-        """The concept that stands in as the wrong one for each, with those of its rows that are not judged there.
+        """The concept that stands in as the wrong one for each, with those of its training rows that are not judged.
 
         Empty where some concept has none.
         """
@@ -149,7 +154,7 @@ class _Bench:
         for place, name in enumerate(names):
             judged = {self.trials[name].examples.keys[row] for row in self.trials[name].judged}
             for other in (names[place + 1 :] + names)[: len(names) - 1]:
-                examples = self.trials[other].examples
+                examples = self.known[other]
                 rows = np.array([row for row, key in enumerate(examples.keys) if key not in judged], dtype=np.intp)
                 if len(set(examples.labels[rows].tolist())) == 2:
                     found.setdefault(name, (other, rows))
@@ -196,7 +201,7 @@ class _Bench:
         settings = self.settings
         asked = {name: None for each in plan for name in (each, *self.wrong.get(each, ())[:1])}
         data = captured(
-            self.model, {name: self.trials[name].examples for name in asked}, settings.sites, settings.positions,
+            self.model, {name: self.known[name] for name in asked}, settings.sites, settings.positions,
             batch_tokens=settings.batch_tokens, progress=progress,
         ) if asked else {}  # fmt: skip
         for name in plan:

@@ -67,7 +67,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A concept with its activations, ready for methods."""
+    """A concept ready for methods; `data` holds the activations of its training rows, and of those alone."""
 
     trial: Trial
     data: Data
@@ -76,6 +76,11 @@ class Subject:
     positions: tuple[Position, ...]
     batch_tokens: int
     seed: int
+
+    @property
+    def rows(self) -> Int[np.ndarray, "train"]:
+        """The training rows, as `data` counts them."""
+        return np.arange(len(self.data.labels))
 
     @cached_property
     def tokens(self) -> Sequence[Tokenized]:

@@ -63,8 +63,8 @@ def rows_of(subject: Subject, contestants: Sequence[Contestant], bar: Bar) -> It
 
 
 def _fit(subject: Subject, contestant: Contestant) -> _Fitted:
-    data, train = subject.data, subject.trial.train
-    labels, units, pairs = data.labels[train], data.units(train), data.pairs(train)
+    data, rows = subject.data, subject.rows
+    labels, units, pairs = data.labels, data.units(rows), data.pairs(rows)
     directions: dict[Site, list[Tensor]] = {site: [] for site in subject.sites}
     offsets: dict[Site, list[Tensor]] = {site: [] for site in subject.sites}
 
@@ -72,8 +72,8 @@ def _fit(subject: Subject, contestant: Contestant) -> _Fitted:
         for position in subject.positions:
             for sites in alike(data.activations[position], subject.sites):
                 finder = contestant.make(subject, position, sites)
-                stacked = torch.stack([data.at(site, position, train) for site in sites])
-                columns = data.columns(train, finder) if hasattr(finder, "entry") else {}
+                stacked = torch.stack([data.at(site, position, rows) for site in sites])
+                columns = data.columns(rows, finder) if hasattr(finder, "entry") else {}
                 fits = fit_together({"": finder}, stacked, labels, groups=units, pairs=pairs, **columns)[""]
                 for index, site in enumerate(sites):
                     directions[site].append(fits.directions[index] / fits.scales[index])
@@ -150,15 +150,15 @@ def _threshold(
 
 
 def _stability(subject: Subject, contestant: Contestant, site: Site, position: Position) -> Figure:
-    data, train = subject.data, subject.trial.train
+    data, rows = subject.data, subject.rows
     finder = contestant.make(subject, position, [site])
     return stability(
         lambda: contestant.make(subject, position, [site]),
-        data.at(site, position, train),
-        data.labels[train],
-        units=data.units(train),
-        pairs=data.pairs(train),
-        columns=data.columns(train, finder) if hasattr(finder, "entry") else {},
+        data.at(site, position, rows),
+        data.labels,
+        units=data.units(rows),
+        pairs=data.pairs(rows),
+        columns=data.columns(rows, finder) if hasattr(finder, "entry") else {},
         halvings=HALVINGS,
         seed=subject.seed,
     )
