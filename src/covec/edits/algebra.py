@@ -170,6 +170,17 @@ class ToProbability(Edit):
         return torch.where((step != 0)[..., None], moved.to(h.dtype), h)
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Replace(Edit):
+    """Put `value` in the place of the activation, as one that was read elsewhere."""
+
+    value: Float[Tensor, "d"]
+
+    def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
+        nowhere = torch.zeros(h.shape, dtype=torch.bool, device=h.device)
+        return torch.where(nowhere, h, self.value.to(h.dtype))  # so that there is a gradient, which is zero
+
+
 def _equal(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return NotImplemented
