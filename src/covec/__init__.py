@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from covec.concepts.bank import Bank as Bank
     from covec.concepts.bank import load_bank as load_bank
     from covec.concepts.bank import load_vector as load_vector
+    from covec.concepts.compare import compare as compare
     from covec.concepts.dictionary import Dictionary as Dictionary
     from covec.concepts.examples import Examples as Examples
     from covec.concepts.examples import read_concepts as read_concepts
@@ -54,6 +55,7 @@ _PUBLIC = {
     "Study": "covec.studies:Study",
     "TextModel": "covec.models.text:TextModel",
     "Vocabulary": "covec.models.vocabulary:Vocabulary",
+    "compare": "covec.concepts.compare:compare",
     "doctor": "covec.checks.doctor:doctor",
     "load": "covec.models.load:load",
     "load_bank": "covec.concepts.bank:load_bank",

@@ -1,7 +1,11 @@
 """`covec export` and `covec compare`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+
+import covec
 
 
 def test_export_writes_the_file_and_says_so(run, vector, vector_file, tmp_path):
@@ -39,6 +43,50 @@ def test_compare_gives_cosines(run, bank_file, vector_file):
     (both,) = run("compare", bank_file, vector_file, "--json").document["sites"]
     assert both["names"] == ["bank:warmth", "cold", "warmth:warmth"]
     assert "-1.000" in run("compare", bank_file).out
+
+
+def test_compare_gives_figures_with_their_nulls(run, bank_file, vector_file):
+    (site,) = run("compare", bank_file, "--json").document["sites"]
+    (pair,) = site["pairs"]
+    assert (pair["one"], pair["other"]) == ("warmth", "cold")
+    assert pair["angle"]["value"] == pytest.approx(180, abs=0.1)
+    assert pair["angle"]["null"] == pytest.approx(90, abs=5)
+    assert pair["magnitude_ratio"]["value"] == pytest.approx(1, abs=1e-5)
+    assert (pair["procrustes"]["value"], pair["jensen_shannon"]["value"]) == (None, None)
+    assert "degrees (null)" in run("compare", bank_file).out
+    (both,) = run("compare", bank_file, vector_file, "--json").document["sites"]
+    assert len(both["pairs"]) == 3  # of the two files one alone holds several vectors
+
+
+def test_files_with_several_vectors_are_compared_as_sets(run, vector, bank_file, tmp_path):
+    other = tmp_path / "other.safetensors"
+    covec.Bank(reversed([*covec.load_bank(bank_file).values()])).save(other)
+    (site,) = run("compare", bank_file, other, "--json").document["sites"]
+    last = site["pairs"][-1]
+    assert (last["one"], last["other"], len(site["pairs"])) == ("bank", "other", 7)
+    assert last["matching"]["value"] == pytest.approx(1, abs=1e-5)
+    assert last["procrustes"]["value"] == pytest.approx(1, abs=1e-5)
+
+
+def test_rows_of_a_store_give_distances_of_distributions(run, model, bank_file, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(f"The {word} was kind and the film was dull." for word in "abcdefgh"))
+    run("capture", texts, "--model", "tiny", "--sites", "resid.1", "--out", tmp_path / "store")
+    (site,) = run("compare", bank_file, "--rows", tmp_path / "store", "--json").document["sites"]
+    assert site["pairs"][0]["jensen_shannon"]["value"] > site["pairs"][0]["jensen_shannon"]["null"]
+    assert "distributions (null)" in run("compare", bank_file, "--rows", tmp_path / "store").out
+    ran = run("compare", bank_file, "--rows", tmp_path / "nowhere")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def test_vectors_of_two_models_are_compared_when_forced(run, vector, vector_file, tmp_path):
+    tuned = replace(vector, model={**vector.model, "fingerprint": "f" * 64})
+    tuned.save(tmp_path / "tuned.safetensors")
+    files = (vector_file, tmp_path / "tuned.safetensors")
+    ran = run("compare", *files)
+    assert (ran.code, "different models" in ran.err) == (2, True)
+    (site,) = run("compare", *files, "--force", "--json").document["sites"]
+    assert site["pairs"][0]["angle"]["value"] == pytest.approx(0, abs=0.1)
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(run, vector, tmp_path):

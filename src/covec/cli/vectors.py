@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from covec.cli import _options as options
 from covec.cli._output import show, table, working
 from covec.errors import CovecError
+
+if TYPE_CHECKING:
+    from covec.activations.store import ActivationStore
+    from covec.concepts.bank import Bank
+    from covec.concepts.vector import ConceptVector
+    from covec.models.sites import Site
+
+_ROWS = 4096  # of a store, that the nulls are made of
+_MEASURES = {
+    "angle": "degrees",
+    "magnitude_ratio": "length",
+    "procrustes": "Procrustes",
+    "matching": "matched cosine",
+    "jensen_shannon": "distributions",
+}
 
 
 def export(
@@ -33,27 +49,68 @@ def export(
 
 def compare(
     vector: Annotated[list[Path], typer.Argument(metavar="VECTOR...", help="Files with two vectors or more in all.")],
+    rows: Annotated[
+        Path | None,
+        typer.Option(help="A folder that `covec capture` wrote: its rows make the nulls harder, and give distances."),
+    ] = None,
+    seed: options.Seed = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare vectors of two models, such as one and what it was tuned to.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Cosines between the directions of vectors found at the same sites of the same model."""
+    """What vectors that read the same sites have in common, and what that would be by chance."""
     with working():
         import covec
 
         banks = [covec.load_bank(path) for path in vector]
         names = [name for bank in banks for name in bank]
         renamed = [
-            item if names.count(name) == 1 else replace(item, name=f"{file}:{name}")
+            [item if names.count(name) == 1 else replace(item, name=f"{file}:{name}") for name, item in bank.items()]
             for file, bank in zip(_told_apart(vector), banks, strict=True)
-            for name, item in bank.items()
         ]
-        cosines = covec.Bank(renamed).cosines()
+        cosines = covec.Bank([item for items in renamed for item in items]).cosines(force=force)
         if not cosines:
             raise CovecError("no two of these vectors read the same site: there is nothing to compare")
-    sites = [
-        {"site": str(site), "names": list(found.names), "cosines": found.matrix.clamp(-1, 1).tolist()}
-        for site, found in cosines.items()
-    ]
+        store = None if rows is None else covec.load_store(rows)
+        files = dict(zip(_told_apart(vector), banks, strict=True))
+        sites = [
+            {
+                "site": str(site),
+                "names": list(found.names),
+                "cosines": found.matrix.clamp(-1, 1).tolist(),
+                "pairs": _pairs(
+                    site,
+                    {item.name: item for items in renamed for item in items if item.name in found.names},
+                    files,
+                    {"rows": _some_rows(store, site), "seed": seed, "force": force},
+                ),
+            }
+            for site, found in cosines.items()
+        ]
     show({"sites": sites}, json, lambda: "\n\n".join(map(_matrix, sites)))
+
+
+def _pairs(
+    site: Site, vectors: dict[str, ConceptVector], files: dict[str, Bank], given: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Every two vectors at a site, and every two files of which both have several there."""
+    from covec.concepts.compare import compare
+
+    whole = {name: bank for name, bank in files.items() if sum(site in vector.parts for vector in bank.values()) > 1}
+    return [
+        {"one": one, "other": other, **compare(sides[one], sides[other], site=site, **given).to_json()}
+        for sides in (vectors, whole)
+        for one, other in combinations(sides, 2)
+    ]
+
+
+def _some_rows(store: ActivationStore | None, site: Site) -> Any:
+    """Rows of the store at a site, spread over all of them; None where there is no store."""
+    if store is None:
+        return None
+    step = -(-store.rows // _ROWS)
+    return store.at(site, range(0, store.rows, max(step, 1)))
 
 
 def _told_apart(paths: list[Path]) -> list[str]:
@@ -70,4 +127,12 @@ def _matrix(site: dict[str, Any]) -> str:
     rows = [
         (name, *(f"{value:+.3f}" for value in row)) for name, row in zip(site["names"], site["cosines"], strict=True)
     ]
-    return table((site["site"], *site["names"]), rows)
+    measures = [name for name in _MEASURES if any(pair[name]["value"] is not None for pair in site["pairs"])]
+    found = [(pair["one"], pair["other"], *(_beside_null(pair[name]) for name in measures)) for pair in site["pairs"]]
+    titles = (f"{_MEASURES[name]} (null)" for name in measures)
+    return "\n\n".join([table((site["site"], *site["names"]), rows), table(("one", "other", *titles), found)])
+
+
+def _beside_null(figure: dict[str, Any]) -> str:
+    value, null = figure["value"], figure["null"]
+    return "" if value is None else f"{value:.3g} ({null:.3g})"

@@ -82,21 +82,24 @@ class Bank(Mapping[str, ConceptVector]):
     def __str__(self) -> str:
         return "\n".join(map(str, self.values()))
 
-    def cosines(self) -> BySite[Cosines]:
+    def cosines(self, *, force: bool = False) -> BySite[Cosines]:
         """Cosines between single directions, for every site that at least two concepts share.
 
         Raises
         ------
         CovecError
-            The vectors were found in different models, whose directions have nothing in common.
+            The vectors were found in different models, whose directions have nothing in common, and `force` is not
+            set; or they are of different widths.
         """
-        if len({vector.model.get("fingerprint") for vector in self.values()} - {None}) > 1:
+        if not force and len({vector.model.get("fingerprint") for vector in self.values()} - {None}) > 1:
             raise CovecError("these vectors were found in different models: their directions cannot be compared")
         rows: dict[Site, dict[str, Tensor]] = {}
         for vector in self.values():
             for site, part in vector.parts.items():
                 if vector.kind == "direction":
                     rows.setdefault(site, {})[vector.name] = part.direction[0]
+        if wide := [site for site, named in rows.items() if len({len(row) for row in named.values()}) > 1]:
+            raise CovecError(f"these vectors are of different widths at {wide[0]}: compare vectors of one model")
         shared = {site: (tuple(named), torch.stack(list(named.values()))) for site, named in rows.items()}
         return BySite(
             {site: Cosines(names, matrix @ matrix.T) for site, (names, matrix) in shared.items() if len(names) > 1}
