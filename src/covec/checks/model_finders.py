@@ -50,10 +50,16 @@ class Subject:
 
 @lru_cache(maxsize=4)
 def world(read: bool, seed: int = 0) -> Toy:
-    """A toy whose examples carry what finders may require: of observables, a word of the class."""
+    """A toy whose examples carry what finders may require: as observable and object a word of the class, and spans.
+
+    Each text is one about its last word, which the other is the object of; as task, a good word after any.
+    """
     made = toy(seed, read=read)
-    words = [f"{'good' if label else 'bad'}{row % 6}" for row, label in enumerate(made.examples.labels)]
-    return replace(made, examples=replace(made.examples, extra={"observable": tuple(words)}))
+    words = tuple(f"{'good' if label else 'bad'}{row % 6}" for row, label in enumerate(made.examples.labels))
+    spans = tuple((text.rindex(" ") + 1, len(text)) for text in made.examples.inputs)
+    asked = tuple(f"good{row % 6}" for row in range(len(words)))
+    carrying = replace(made.examples, extra={"observable": words, "object": words, "task": asked}, spans=spans)
+    return replace(made, examples=carrying)
 
 
 def same_seed_same_bits(subject: Subject) -> None:
