@@ -34,6 +34,7 @@ _FORWARDS = {
     "edits.to_probability": "covec.edits.algebra:to_probability",
     "detect.detect": "covec.detect._detect:detect",
     "detect.watch": "covec.detect._watch:watch",
+    "report.bench": "covec.report.bench:write_bench",
     "report.study": "covec.report:write_study",
     "report.study_html": "covec.report:study_fragment",
     "report.vector_html": "covec.report:vector_fragment",

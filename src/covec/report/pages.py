@@ -56,14 +56,14 @@ def page(study: Study | Studies) -> bytes:
     written = b""
     for detail in DETAILS:
         text = (
-            _environment()
+            environment()
             .get_template("page.html")
             .render(
                 views=_views(pictures, detail),
                 studies=several,
                 matrices=[] if several is None else matrices(several.cosines),
                 shortened=detail is not DETAILS[0],
-                script_digest=_digest("script.js"),
+                script_digest=digest("script.js"),
             )
         )
         written = text.encode("utf-8", "xmlcharrefreplace")  # a lone surrogate has no bytes
@@ -74,12 +74,12 @@ def page(study: Study | Studies) -> bytes:
 
 def study_fragment(study: Study | Studies) -> str:
     """What a notebook shows of a study: verdict, key numbers, layer curve."""
-    return _environment().get_template("fragment.html").render(views=_views(_pictures(study), DETAILS[0]))
+    return environment().get_template("fragment.html").render(views=_views(_pictures(study), DETAILS[0]))
 
 
 def vector_fragment(vector: ConceptVector) -> str:
     """What a notebook shows of a concept vector: where it is, how good it is, where it comes from."""
-    return _environment().get_template("vector.html").render(vector=vector, facts=provenance.facts(vector))
+    return environment().get_template("vector.html").render(vector=vector, facts=provenance.facts(vector))
 
 
 def _pictures(study: Study | Studies) -> list[Pictures]:
@@ -91,7 +91,7 @@ def _views(pictures: list[Pictures], detail: Detail) -> list[View]:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Templates with every value escaped: texts, names and options come from anywhere."""
     environment = Environment(
         loader=PackageLoader("covec.report"),
@@ -106,7 +106,7 @@ def _environment() -> Environment:
 
 
 @cache
-def _digest(name: str) -> str:
+def digest(name: str) -> str:
     """The digest by which the page's policy lets its one script run, and no other."""
-    source = _environment().get_template(name).render()
+    source = environment().get_template(name).render()
     return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
