@@ -49,14 +49,34 @@ def test_status_follows_the_recorded_claim(results, passed, status):
     assert replace(system, module=None).status == "planned"
     assert system.status == "works"
     assert not system.stale
-    record = {"passed": passed, "digest": system.digest, "figures": []}
+    texts = catalog.packaged_texts()
+    record = {"passed": passed, "digest": system.digest(texts), "texts": texts, "figures": []}
     (results / "raptor.json").write_text(json.dumps(record))
     assert system.status == status
     assert not system.stale
     assert replace(system, module="covec.errors").stale
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"passed": 1, "digest": ""}', "{}"])
+def test_a_claim_is_stale_where_a_text_changed_that_was_there_and_not_where_one_was_added(
+    results, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(catalog, "DATA", tmp_path / "data")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "old.txt").write_text("one")
+    system, texts = catalog.system("raptor"), catalog.packaged_texts()
+    record = {"passed": True, "digest": system.digest(texts), "texts": texts, "figures": []}
+    (results / "raptor.json").write_text(json.dumps(record))
+    (tmp_path / "data" / "new.txt").write_text("two")
+    assert not system.stale
+    (tmp_path / "data" / "old.txt").write_text("three")
+    assert system.stale
+    (tmp_path / "data" / "old.txt").unlink()
+    assert system.stale
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"passed": 1, "digest": ""}', '{"passed": true, "digest": "", "texts": ["../x"]}', "{}"]
+)
 def test_a_damaged_result_says_how_to_mend_it(results, text):
     (results / "raptor.json").write_text(text)
     with pytest.raises(FileError, match="covec claims raptor --write"):

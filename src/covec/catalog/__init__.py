@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,15 +64,17 @@ class System:
     def stale(self) -> bool:
         """Whether claim, method, texts or model changed since the recorded run."""
         result = self.result
-        return result is not None and result["digest"] != self.digest
+        return result is not None and result["digest"] != self.digest(result["texts"])
 
-    @property
-    def digest(self) -> str:
-        """Of the code of claim and method, of the texts that come with covec, and of what pins the embedded model."""
+    def digest(self, texts: Sequence[str]) -> str:
+        """Of the code of claim and method, of packaged `texts`, and of what pins the embedded models.
+
+        A run could read only the texts that were there: one that is packaged later changes nothing.
+        """
         claim = f"covec.claims.{self.id.replace('-', '_')}"
         modules = [name for name in (claim, *_imports(claim), self.module, "covec.models.embedded") if name]
-        files = [*filter(None, map(_source, modules)), *sorted(DATA.iterdir())]
-        digests = (hashlib.sha256(file.read_bytes()).digest() for file in files)
+        files = [*filter(None, map(_source, modules)), *(DATA / name for name in texts)]
+        digests = (hashlib.sha256(file.read_bytes() if file.is_file() else b"").digest() for file in files)
         return hashlib.sha256(b"".join(digests)).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
@@ -115,6 +118,11 @@ def system(id: str) -> System:
     return known[id]
 
 
+def packaged_texts() -> list[str]:
+    """Names of the files of texts that come with covec."""
+    return sorted(file.name for file in DATA.iterdir() if file.is_file())
+
+
 def result_path(id: str) -> Path:
     """Where the result of a claim is kept."""
     return RESULTS / f"{id}.json"
@@ -129,6 +137,9 @@ def read_result(id: str) -> dict[str, Any] | None:
         result = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(result["passed"], bool) or not isinstance(result["digest"], str):
             raise TypeError("passed or digest has another type")
+        result.setdefault("texts", [])
+        if not all(isinstance(name, str) and Path(name).name == name for name in result["texts"]):
+            raise TypeError("texts are no names of files")
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path} is damaged ({error}); run `covec claims {id} --write` again") from error
     return dict(result)

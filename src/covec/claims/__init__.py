@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from covec.catalog import result_path, system
+from covec.catalog import packaged_texts, result_path, system
 from covec.errors import CovecError
 from covec.statistics.figure import Figure
 from covec.writing import whole_file
@@ -96,10 +96,12 @@ def run(id: str, *, reduced: bool = False) -> Claim:
 
 def write(claim: Claim) -> Path:
     """Record `claim` in the catalog, with what it ran on; returns the file."""
+    texts = packaged_texts()
     document = {
         **claim.to_json(),
         "date": datetime.now(UTC).date().isoformat(),
-        "digest": system(claim.id).digest,
+        "digest": system(claim.id).digest(texts),
+        "texts": texts,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONS_OF}},
     }
