@@ -44,7 +44,7 @@ REDUCED = _Setting(64, 48, 48)
 def claim(reduced: bool = False) -> Claim:
     """Run it."""
     world = _World.captured(REDUCED if reduced else _Setting())
-    return Claim("super-activators", (*_detection(world), *_tail(world), *_theorems()))
+    return Claim("super-activators", (*_detection(world), *_tail(world), *_localisation(world), *_theorems()))
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,13 @@ class _Part:
     inside: dict[str, Bool[np.ndarray, "tokens"]]
     after: Bool[np.ndarray, "tokens"]  # tokens of the same sentence that follow the span: they inherit the concept
     topics: np.ndarray
+
+    def having(self, topic: str) -> _Part:
+        """Its sentences of one topic."""
+        own = self.topics == topic
+        kept, sizes = np.repeat(own, np.diff(self.offsets)), np.diff(self.offsets)[own]
+        inside = {name: marks[kept] for name, marks in self.inside.items()}
+        return _Part(self.rows[kept], np.cumsum([0, *sizes]), inside, self.after[kept], self.topics[own])
 
 
 @dataclass(frozen=True)
@@ -188,6 +195,34 @@ def _tail(world: _World) -> Iterator[ClaimFigure]:
     yield shown("tokens after the span in the tail", mean_figure(follow, "they inherit the concept"))
     some = mean_figure(reached, "share of positive test sentences with a token of the span in the tail")
     yield ClaimFigure("positive sentences that reach the tail", some, 0.7, "at least the baseline", some.value >= 0.7)
+
+
+def _localisation(world: _World) -> Iterator[ClaimFigure]:
+    """Token F1 within positive test sentences, by one vector and by what each sentence's own tokens make of it."""
+    found: dict[str, list[float]] = {}
+    for topic in TOPICS:
+        scorer, labels = _prototype(world.train, topic), world.calibration.topics == topic
+        calibration = world.calibration
+        tail = SuperActivators().fit(scorer(calibration.rows), calibration.offsets, labels, calibration.inside[topic])
+        known, unseen = calibration.having(topic), world.test.having(topic)
+        for name, top in (("one vector", None), ("own tail", False), ("own highest token", True)):
+            one, other = (_local(part, scorer, tail, top) for part in (known, unseen))
+            levels = np.nextafter(np.quantile(one[known.inside[topic]], 1 - DELTAS), -np.inf)
+            level = levels[int(np.argmax([f1(one, known.inside[topic], each) for each in levels]))]
+            found.setdefault(name, []).append(f1(other, unseen.inside[topic], level))
+    whole = mean_figure(found.pop("one vector"), "token F1, the mean prototype for all sentences")
+    for name, values in found.items():
+        figure = mean_figure(values, f"token F1 in positive test sentences, mean over {len(TOPICS)} topics")
+        yield shown(f"where the concept is, by the {name}", figure, whole)
+
+
+def _local(part: _Part, scorer: Scorer, tail: SuperActivators, top: bool | None) -> Float[np.ndarray, "tokens"]:
+    """Scores of tokens by the vector of all texts (`top` None), or cosines to that of their own sentence."""
+    scores = scorer(part.rows)
+    if top is None:
+        return scores
+    own = np.repeat(tail.local_vectors(scores, part.offsets, part.rows, top=top), np.diff(part.offsets), axis=0)
+    return (part.rows * own).sum(1) / np.linalg.norm(part.rows, axis=1) / np.linalg.norm(own, axis=1)
 
 
 def _theorems() -> Iterator[ClaimFigure]:

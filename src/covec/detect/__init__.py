@@ -13,5 +13,7 @@ from covec.detect._detect import Detection as Detection
 from covec.detect._detect import Detections as Detections
 from covec.detect._detect import TokenScore as TokenScore
 from covec.detect._detect import detect as detect
+from covec.detect._localise import Localised as Localised
+from covec.detect._localise import localise as localise
 from covec.detect._watch import Log as Log
 from covec.detect._watch import watch as watch

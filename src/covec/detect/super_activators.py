@@ -64,3 +64,31 @@ class SuperActivators(Aggregator):
         best = int(np.argmax([f1(highest, labels, threshold) for threshold in thresholds]))
         self.delta, self.threshold = self.DELTAS[best], float(thresholds[best])
         return self
+
+    def tail(self, scores: Float[np.ndarray, "tokens"]) -> Bool[np.ndarray, "tokens"]:
+        """The SuperActivators: tokens that reach the tail."""
+        return np.asarray(scores, dtype=np.float64) > self.threshold
+
+    def local_vectors(
+        self,
+        scores: Float[np.ndarray, "tokens"],
+        offsets: Int[np.ndarray, "n_plus_1"],
+        rows: Float[np.ndarray, "tokens d"],
+        *,
+        top: bool = False,
+    ) -> Float[np.ndarray, "n d"]:
+        """What the concept looks like in each text: its SuperActivators' rows, weighted by the softmax of their scores.
+
+        A text without a SuperActivator gives the row of its highest token, and with `top` all texts do.
+
+        Parameters
+        ----------
+        rows
+            The tokens' centred activations.
+        """
+        values, bounds = ranges(scores, offsets)
+        highest = np.repeat(self.aggregate(values, bounds), np.diff(bounds))
+        chosen = (values == highest) | (self.tail(values) & (not top))
+        weights = np.where(chosen, np.exp(values - highest), 0.0)
+        weights /= np.repeat(np.add.reduceat(weights, bounds[:-1]), np.diff(bounds))
+        return np.add.reduceat(weights[:, None] * rows, bounds[:-1])
