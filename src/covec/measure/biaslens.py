@@ -5,7 +5,7 @@ is moved along the probe until the probe is almost certain; the change of what a
 activation, at unit length and averaged, is the concept. Without an autoencoder it is the probe's direction. The bias of
 a target between two references is the difference of its cosines with them. Noise alone makes it positive, so it stands
 beside its value for references whose texts were shuffled. That tells whether the references differ for the target; how
-sure the difference is, the interval of its signed form tells, of which every part has its probes fitted again.
+sure the difference is, the interval of its signed form tells, for which texts are drawn and probes fitted again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ from covec.statistics.permutation import p_value
 
 Encode = Callable[[Float[Tensor, "n d"]], Float[Tensor, "n m"]]
 CERTAIN = log(0.9999 / 0.0001)  # log-odds up to which an activation is moved
-PARTS = 10  # of the texts, of which one is left out at a time
 SHARED = 10  # features told
-LEAST = PARTS  # texts of a concept
+LEAST = 10  # texts of a concept
 FIRST, SECOND, OTHERS = "first reference", "second reference", "other texts"
 
 
@@ -73,6 +72,7 @@ def biaslens(
     *,
     encode: Encode | None = None,
     permutations: int = 99,
+    draws: int = 40,
     seed: int = 0,
 ) -> BiasLens:
     """Is a target concept nearer to one reference than to the other? Difference of cosines, beside shuffled references.
@@ -90,6 +90,8 @@ def biaslens(
         A sparse autoencoder's encoder at that site; None compares the probes' directions.
     permutations
         How often the texts of the two references are shuffled.
+    draws
+        How often all texts are drawn again, for the intervals; probes are fitted anew each time.
 
     Raises
     ------
@@ -108,13 +110,13 @@ def biaslens(
     _check(targets, {**probes, OTHERS: others})
     concepts = _concepts(list(probes.values()), others, encode)
     null = np.abs(list(_shuffled(concepts[:-2], first, second, others, encode, permutations, seed)))
-    parts = np.stack(list(_without_parts(list(probes.values()), others, encode, seed)))
+    drawn = np.stack(list(_drawn_again(list(probes.values()), others, encode, draws, seed)))
     leans, cosines = _leans(concepts), (concepts[:-2] @ concepts[-2:].T).tolist()
     shuffles = f"null: {permutations} shuffles of the references' texts"
     found = {
         name: Bias(
             Figure(abs(lean), null=null[:, place].mean(), n=len(rows), how=f"difference of cosines; {shuffles}"),
-            _jackknife(lean, parts[:, place], len(rows)),
+            _bootstrapped(lean, drawn[:, place], len(rows)),
             float(p_value(abs(lean), null[:, place])),
             (cosines[place][0], cosines[place][1]),
             _shared(concepts[place], concepts[-2 if lean > 0 else -1]),
@@ -187,21 +189,20 @@ def _shuffled(
         yield _leans(torch.cat([targets, _concepts(parts, others, encode)]))
 
 
-def _without_parts(
-    rows: Sequence[Tensor], others: Tensor, encode: Encode | None, seed: int
+def _drawn_again(
+    rows: Sequence[Tensor], others: Tensor, encode: Encode | None, draws: int, seed: int
 ) -> Iterator[Float[np.ndarray, "t"]]:
-    """What all targets lean where one part of the texts of every concept is left out, each part in turn."""
+    """What all targets lean where every concept's texts are drawn again, with replacement."""
     rng = np.random.default_rng(seed)
-    part = [torch.from_numpy(rng.permutation(len(one)) % PARTS) for one in (*rows, others)]
-    for left_out in range(PARTS):
-        *kept, rest = (one[own != left_out] for one, own in zip((*rows, others), part, strict=True))
-        yield _leans(_concepts(kept, rest, encode))
+    for _ in range(draws):
+        *drawn, rest = (one[torch.from_numpy(rng.integers(len(one), size=len(one)))] for one in (*rows, others))
+        yield _leans(_concepts(drawn, rest, encode))
 
 
-def _jackknife(value: float, parts: Float[np.ndarray, "parts"], count: int) -> Figure:
-    """`value` with its interval from the values of which a part of the texts was left out."""
-    reach = float(t.ppf(0.975, PARTS - 1) * np.sqrt((PARTS - 1) * parts.var()))
-    how = f"signed difference of cosines, jackknife over {PARTS} parts of the texts"
+def _bootstrapped(value: float, drawn: Float[np.ndarray, "draws"], count: int) -> Figure:
+    """`value` with its interval from the values of texts that were drawn again."""
+    reach = float(t.ppf(0.975, len(drawn) - 1) * drawn.std(ddof=1))
+    how = f"signed difference of cosines, bootstrap over texts, {len(drawn)} draws"
     return Figure(value, value - reach, value + reach, 0.0, count, how)
 
 

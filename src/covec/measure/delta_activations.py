@@ -110,10 +110,21 @@ def delta(
     position: str | Position = "last",
 ) -> Float[Tensor, "d"]:
     """The vector of a fine-tuned model: the mean over prompts of its activations minus those of its base."""
+    return changes(pair, prompts, site=site, position=position).mean(0)
+
+
+def changes(
+    pair: ModelPair,
+    prompts: Sequence[Input] = PROBES,
+    *,
+    site: str | Site = "final",
+    position: str | Position = "last",
+) -> Float[Tensor, "prompts d"]:
+    """Activations of every prompt in the tuned model minus those in its base."""
     if not len(prompts):
         raise ExamplesError("there is no prompt: give one at least, or leave them out for those of covec's own")
     base, tuned = pair.capture(prompts, site, position)
-    return (tuned[site] - base[site]).mean(0)
+    return tuned[site] - base[site]
 
 
 def silhouette(
@@ -130,9 +141,7 @@ def silhouette(
     if len(codes) != len(vectors):
         raise ExamplesError(f"{len(codes)} labels for {len(vectors)} models: give one each")
     if len(kinds) < 2 or counts.min() < 2:
-        raise ExamplesError(
-            f"{len(kinds)} labels, the rarest {counts.min()} times: two labels of two models are needed"
-        )
+        raise ExamplesError(f"{len(kinds)} labels, the rarest of {counts.min()}: two labels of two models are needed")
     unit = normalize(vectors.double(), dim=1)
     distances = (1 - unit @ unit.T).clamp(0, 1).fill_diagonal_(0).numpy()
     rng = np.random.default_rng(seed)

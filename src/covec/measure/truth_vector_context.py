@@ -34,12 +34,14 @@ class ContextChange:
     `angle` is in degrees, between the mean vectors of disjoint halves of the pairs, one half in each condition; its
     null is the angle of two halves in the first condition, which is all noise. `theta` [degrees] and `ratio` (of
     squared lengths) are the means of the paper's figures a pair, which are `thetas` and `ratios` [k]; `p_ratio` is of
-    Wilcoxon's test that ratios lie about 1. `lengths` are the mean lengths in the two conditions.
+    Wilcoxon's test that ratios lie about 1. `growth` is the ratio of the squared lengths of the mean vectors, both
+    measured across halves, so that noise does not lengthen them. `lengths` are the mean lengths in the two conditions.
     """
 
     angle: Figure
     theta: Figure
     ratio: Figure
+    growth: Figure
     p_ratio: float
     lengths: tuple[float, float]
     thetas: Float[np.ndarray, "k"]
@@ -88,8 +90,10 @@ def truth_vector_context(
     ratios = (squares[1] / squares[0]).numpy()
     same = np.allclose(ratios, 1)
     lengths = squares.sqrt().mean(1).tolist()
+    angle, growth = _across_halves(plain, changed, halvings, seed)
     return ContextChange(
-        angle=_between_halves(plain, changed, halvings, seed),
+        angle=angle,
+        growth=growth,
         theta=_mean(thetas, 90.0, "degrees a pair, mean; null: random directions"),
         ratio=_mean(ratios, 1.0, "squared length over that without context, a pair, mean"),
         p_ratio=1.0 if same else float(wilcoxon(ratios - 1).pvalue),
@@ -107,11 +111,20 @@ def truth_vectors(
     *,
     sites: Any = "resid.*",
     template: str = TEMPLATE,
+    tasks: tuple[str, str] = TASKS,
 ) -> dict[Site, Float[Tensor, "k d"]]:
     """Of every statement the activation of the prompt that asks for what its label says, minus the other's.
 
     Prompts end alike, with or without context, so that the last token is the same everywhere. The instructions' own
     words cancel where there are as many true statements as false ones.
+
+    Parameters
+    ----------
+    contexts
+        What stands before each statement, on a line of its own; None for nothing.
+    template, tasks
+        How a prompt is made of `context`, `statement` and `task`, and the words for what is right of a true statement
+        and of a false one.
 
     Raises
     ------
@@ -126,7 +139,7 @@ def truth_vectors(
         raise ExamplesError("statements are all true or all false: give as many of each")
     prompts = [
         template.format(context=before, statement=statement, task=task)
-        for task in TASKS
+        for task in tasks
         for before, statement in zip(given, statements, strict=True)
     ]
     rows, signs = model.capture(prompts, sites, "last"), torch.from_numpy(np.where(truth, 1.0, -1.0)).float()
@@ -138,15 +151,22 @@ def _angles(one: Tensor, other: Tensor) -> Tensor:
     return torch.rad2deg(torch.arccos(torch.cosine_similarity(one, other, dim=-1).clamp(-1, 1)))
 
 
-def _between_halves(plain: Tensor, changed: Tensor, halvings: int, seed: int) -> Figure:
+def _across_halves(plain: Tensor, changed: Tensor, halvings: int, seed: int) -> tuple[Figure, Figure]:
+    """The angle between the mean vectors of two halves, and the ratio of the squared lengths."""
     rng, count = np.random.default_rng(seed), len(plain)
     first = np.stack([rng.permutation(count) < count // 2 for _ in range(halvings)])
     half, rest = (torch.from_numpy(chosen / chosen.sum(1, keepdims=True)) for chosen in (first, ~first))
     angles, noise = _angles(half @ plain, rest @ changed).numpy(), _angles(half @ plain, rest @ plain).numpy()
-    low, high = np.quantile(angles, [0.025, 0.975])
-    how = f"degrees between means of disjoint halves, 95% of {halvings} halvings; null: two halves without the context"
-    middle = float(angles.mean())
-    return Figure(middle, min(float(low), middle), max(float(high), middle), float(noise.mean()), count, how)
+    squares = [((half @ one) * (rest @ one)).sum(1).numpy() for one in (plain, changed)]
+    how = f"of mean vectors of disjoint halves, 95% of {halvings} halvings"
+    angle = _spread(angles, float(noise.mean()), count, f"degrees {how}; null: two halves without the context")
+    return angle, _spread(squares[1] / squares[0], 1.0, count, f"squared length over that without context, {how}")
+
+
+def _spread(values: np.ndarray, null: float, count: int, how: str) -> Figure:
+    low, high = (float(end) for end in np.quantile(values, [0.025, 0.975]))
+    middle = float(values.mean())
+    return Figure(middle, min(low, middle), max(high, middle), null, count, how)
 
 
 def _mean(values: np.ndarray, null: float | None, how: str) -> Figure:

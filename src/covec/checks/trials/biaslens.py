@@ -27,6 +27,7 @@ def trial(there: bool, seed: int) -> Trial:
         "others": texts(0 * own),
         "encode": lambda rows: torch.cat([rows.relu(), (-rows).relu()], 1),
         "permutations": 9,
+        "draws": 3,
         "seed": seed,
     }
     wrong: dict[str, dict[str, Any]] = {
