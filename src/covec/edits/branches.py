@@ -62,7 +62,8 @@ def branches(
 
 def _run(model: TextModel, item: Tokenized, begun: int, past: Past, edits: Sequence[tuple[Any, ...]]) -> Tensor:
     """The last hidden states of the tokens behind the first `begun`, a row a branch."""
-    repeat(past, len(edits))
+    if begun:
+        repeat(past, len(edits))
     plan = Plan([item.layout] * len(edits), "right", edits, owner=model.anatomy.body)
     ids = torch.tensor([item.ids[begun:]] * len(edits), device=model.device)
     with hooks(model, flatten(edits)), planned(plan):
