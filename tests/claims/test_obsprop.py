@@ -15,17 +15,17 @@ def task(smol):
     return obsprop._Task(smol, obsprop.REDUCED)
 
 
-def test_taking_away_what_a_head_wrote_is_ablating_it(task):
+def test_what_is_lost_is_what_goes_with_a_head_that_gives_nothing(task):
     """At the last token, where nothing but the head's own slice is set to zero."""
     site = Site("head", 28, 4)
-    rows = task.model.capture(task.prompts, site, "last")[site]
-    batches = task.encoded(Site("attn", 28), "last")
-    found = task.values(batches, obsprop._without(obsprop._write(task.model, site, rows)))
+    found = task.lost([site], task.model.capture(task.prompts, site, "last"))
+    batches = task.encoded(Site("embed"), "last")
     edit = Ablate(site=site, directions=torch.eye(64), targets=torch.zeros(64), position=Position("last"))
+    plain = task.values(batches)
     with task.model.edit(edit):
-        wanted = task.values(task.encoded(Site("embed"), "last"))
-    np.testing.assert_allclose(found, wanted, atol=1e-3)
-    assert np.abs(found - task.values(batches)).max() > 1e-2
+        wanted = plain - task.values(batches)
+    np.testing.assert_allclose(found, wanted[None], atol=1e-3)
+    assert np.abs(found).max() > 1e-2
 
 
 def test_values_are_differences_of_logits(task):

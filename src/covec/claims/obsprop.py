@@ -10,9 +10,8 @@ most 0.02; a shift has half the length of the difference of means. The wrong obs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -20,10 +19,13 @@ from jaxtyping import Float
 from scipy.stats import spearmanr
 from torch import Tensor
 
+from covec.activations.heads import head_write
+from covec.activations.rows import Activations
 from covec.activations.split import Split
 from covec.claims import Claim, ClaimFigure
 from covec.claims._figures import above, mean_figure, shown
-from covec.edits.algebra import Add
+from covec.edits.algebra import Add, Edit
+from covec.edits.branches import branches
 from covec.edits.encoded import Encoded, encoded
 from covec.find.logistic import Logistic
 from covec.find.mean_difference import MeanDifference
@@ -38,7 +40,6 @@ from covec.statistics.figure import Figure
 from covec.worlds.pronouns import WORDS, openings
 
 ANGLE, RANKS, NOTHING, GONE = 3.0, 0.25, 0.1, 0.02  # the numbers of the rules
-Change = Callable[[Encoded, Tensor], Tensor]
 POINTS = 8  # texts a class about which the network is taken to be linear
 
 
@@ -93,16 +94,27 @@ class _Task:
         """The prompts, run up to `site`."""
         return encoded(Split(self.model, site), self.model.tokenize(self.prompts), Position.parse(position))
 
-    def values(self, batches: list[Encoded], change: Change | None = None) -> Float[np.ndarray, "prompts"]:
-        """The observable after every prompt, with a change of the activations at the site."""
+    def values(self, batches: list[Encoded], edit: Edit | None = None) -> Float[np.ndarray, "prompts"]:
+        """The observable after every prompt, with an edit at the site."""
         found = np.zeros(len(self.prompts))
         with torch.no_grad():
             for one in batches:
                 ends = [layout.length - 1 for layout in one.batch.layouts]
-                visit = None if change is None else partial(change, one)
-                last = one.split.decode(one.batch, one.hidden, visit)[range(len(ends)), ends]
-                logits = one.split.logits(last).double()
-                found[list(one.batch.rows)] = (logits[:, self.ids[0]] - logits[:, self.ids[1]]).cpu().numpy()
+                found[list(one.batch.rows)] = self.observed(one.decode(edit)[range(len(ends)), ends])
+        return found
+
+    def observed(self, last: Float[Tensor, "m d"]) -> Float[np.ndarray, "m"]:
+        """The observable of last hidden states."""
+        logits = Split(self.model, "embed").logits(last).detach().double()
+        return (logits[:, self.ids[0]] - logits[:, self.ids[1]]).cpu().numpy()
+
+    def lost(self, heads: Sequence[Site], rows: Activations) -> Float[np.ndarray, "heads prompts"]:
+        """What the observable loses after every prompt where a head, which gives `rows` there, gives nothing."""
+        found = np.empty((len(heads), len(self.prompts)))
+        for place, item in enumerate(self.model.tokenize(self.prompts)):
+            without = [Add(site=head, position=Position("last"), shift=-rows[head][place]) for head in heads]
+            values = self.observed(branches(self.model, item, [(), *without])[:, -1])
+            found[:, place] = values[0] - values[1:]
         return found
 
 
@@ -125,13 +137,8 @@ def _heads(task: _Task) -> Iterator[ClaimFigure]:
     model, setting = task.model, task.setting
     heads = [site for site in model.select("head.*") if site.block >= setting.heads_from]
     rows = model.capture(task.prompts, heads, "last")
-    writes = torch.stack([_write(model, site, rows[site]) for site in heads])  # [heads, prompts, d]
-    lost = np.empty((len(heads), len(task.prompts)))
-    for block in sorted({site.block for site in heads}):
-        batches = task.encoded(Site("attn", block), "last")
-        plain = task.values(batches)
-        for place in (place for place, site in enumerate(heads) if site.block == block):
-            lost[place] = plain - task.values(batches, _without(writes[place]))
+    writes = torch.stack([head_write(model, site, rows[site]) for site in heads])  # [heads, prompts, d]
+    lost = task.lost(heads, rows)
     own = _agreement((writes @ task.read(task.ids)).numpy(), lost)
     how = f"mean Spearman over prompts, {len(heads)} heads from block {setting.heads_from}"
     figure = mean_figure(own, how)
@@ -146,17 +153,6 @@ def _heads(task: _Task) -> Iterator[ClaimFigure]:
     control = mean_figure(wrong, f"{how}, over wrong observables")
     rule = f"within {NOTHING} of zero"
     yield ClaimFigure("heads: scores of wrong observables", control, None, rule, abs(control.value) < NOTHING)
-
-
-def _write(model: TextModel, site: Site, rows: Float[Tensor, "n h"]) -> Float[Tensor, "n d"]:
-    """What a head adds to the stream."""
-    tap = model.anatomy.tap(site)
-    return rows @ tap.module.weight[:, tap.columns].detach().float().T  # type: ignore[index]
-
-
-def _without(write: Float[Tensor, "prompts d"]) -> Change:
-    """Take from every prompt's chosen tokens what a head wrote there."""
-    return lambda one, h: torch.where(one.chosen[..., None], h - write[list(one.batch.rows)][:, None], h)
 
 
 def _agreement(scores: np.ndarray, lost: np.ndarray) -> list[float]:
@@ -210,8 +206,7 @@ def _added(task: _Task) -> ClaimFigure:
         plain = task.values(batches)
         for name, shift in shifts.items():
             edit = Add(site=site, shift=length * torch.nn.functional.normalize(shift, dim=0))
-            moved = task.values(batches, lambda one, h, edit=edit: one.edited(edit, h))  # type: ignore[misc]
-            rises.setdefault(name, []).append(float((moved - plain).mean()))
+            rises.setdefault(name, []).append(float((task.values(batches, edit) - plain).mean()))
     own = mean_figure(
         rises.pop("ObsProp"),
         f"logits, half the length of the difference of means, mean over blocks {task.setting.blocks}",

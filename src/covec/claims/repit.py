@@ -11,7 +11,7 @@ means over topics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,9 @@ def claim(reduced: bool = False) -> Claim:
     """Run it."""
     setting = REDUCED if reduced else _Setting()
     model = load("smollm2-135m", dtype="float32")
-    return Claim("repit", (*_planted(setting), *_selectivity(model, setting), _prompts(model, setting)))
+    captured = _captured(model, setting)
+    figures = *_planted(setting), *_selectivity(model, setting, captured), _prompts(setting, captured)
+    return Claim("repit", figures)
 
 
 def _planted(setting: _Setting) -> Iterator[ClaimFigure]:
@@ -116,27 +118,38 @@ class _Words:
         return float(at[topic] / np.abs(np.delete(at, topic)).mean())
 
 
-def _captured(model: TextModel, block: int, topics: tuple[str, ...], count: int) -> tuple[Tensor, list[str | None]]:
-    """Rows at a block and the category of each: `count` sentences a topic, and neutral prompts."""
-    texts = [text for topic in topics for text in about(topic, count)]
-    neutral = neutral_prompts()[::2]
-    rows = model.capture([*texts, *neutral], f"resid.{block}", "mean")[f"resid.{block}"]
-    return rows, [*(topic for topic in topics for _ in range(count)), *[None] * len(neutral)]
+Captured = Mapping[str | None, Float[Tensor, "sentences d"]]
 
 
-def _fitted(rows: Tensor, category: list[str | None], topic: str, share: float | None = None) -> RepIt:
-    return RepIt(share).fit(rows, [name == topic for name in category], category=category)
+def _captured(model: TextModel, setting: _Setting) -> Captured:
+    """Rows at the block: of sentences about each topic, as many as any figure takes, and of neutral prompts (None)."""
+    parts: dict[str | None, Sequence[str]] = {
+        topic: about(topic, max(setting.prompts, setting.many)) for topic in setting.topics
+    }
+    parts[None] = neutral_prompts()[::2]
+    site = f"resid.{setting.block}"
+    rows = model.capture([text for part in parts.values() for text in part], site, "mean")[site]
+    return dict(zip(parts, rows.split([len(part) for part in parts.values()]), strict=True))
 
 
-def _selectivity(model: TextModel, setting: _Setting) -> Iterator[ClaimFigure]:
+def _first(captured: Captured, count: int) -> Captured:
+    """`count` sentences a topic, and all neutral prompts."""
+    return {name: rows if name is None else rows[:count] for name, rows in captured.items()}
+
+
+def _fitted(captured: Captured, topic: str, share: float | None = None) -> RepIt:
+    category = [name for name, rows in captured.items() for _ in rows]
+    return RepIt(share).fit(torch.cat(list(captured.values())), [name == topic for name in category], category=category)
+
+
+def _selectivity(model: TextModel, setting: _Setting, captured: Captured) -> Iterator[ClaimFigure]:
     """Of the isolated direction, beside the plain one and one that was made orthogonal to the mean of the others."""
     words = _Words(model, setting.block, setting.topics)
-    rows, category = _captured(model, setting.block, setting.topics, setting.prompts)
-    origin = rows[[name is None for name in category]].mean(0)
-    means = {topic: rows[[name == topic for name in category]].mean(0) - origin for topic in setting.topics}
+    few = _first(captured, setting.prompts)
+    means = {topic: few[topic].mean(0) - few[None].mean(0) for topic in setting.topics}
     logs, shares = np.empty((len(means), 3)), []
     for place, (topic, plain) in enumerate(means.items()):
-        fitted = _fitted(rows, category, topic)
+        fitted = _fitted(few, topic)
         others = torch.stack([mean for name, mean in means.items() if name != topic]).mean(0, keepdim=True)
         wanted, lengths = words.change(plain)[place] / 2, [float(plain.norm()) * share for share in setting.lengths]
         for column, direction in enumerate((fitted.direction_, plain, _without(plain, others))):
@@ -165,13 +178,13 @@ def _geometric(logs: np.ndarray, how: str) -> Figure:
     return Figure(float(np.exp(mean.value)), low, high, None, mean.n, how)
 
 
-def _prompts(model: TextModel, setting: _Setting) -> ClaimFigure:
+def _prompts(setting: _Setting, captured: Captured) -> ClaimFigure:
     """How near the directions from few sentences are to those from many."""
-    few, many = (_captured(model, setting.block, setting.topics, count) for count in (setting.prompts, setting.many))
+    few, many = (_first(captured, count) for count in (setting.prompts, setting.many))
     cosines = []
     for topic in setting.topics:
-        found = _fitted(*many, topic)
-        cosines.append(float(_fitted(*few, topic, found.share_).direction_ @ found.direction_))
+        found = _fitted(many, topic)
+        cosines.append(float(_fitted(few, topic, found.share_).direction_ @ found.direction_))
     how = f"cosine of directions from {setting.prompts} and {setting.many} sentences a topic, at one share"
     same = mean_figure(cosines, how)
     return ClaimFigure("few prompts are enough", same, SAME, "at least the baseline", same.value >= SAME)
