@@ -60,10 +60,10 @@ class _Setting:
 
     site: str = "resid.15"
     frames: int = 10
-    names: int = 5
+    names: int = 4
     every: int = 2  # the model itself answers every second pair of questions
-    fitted: int = 320
-    tested: int = 240
+    fitted: int = 240
+    tested: int = 200
     draws: int = 10
 
 
