@@ -23,6 +23,7 @@ from covec.checks._check import Check, Law, checks, refusal
 from covec.checks._edit import WIDTH, Subject, applied, planted
 from covec.checks.expected import EDITS
 from covec.concepts.bank import load_vector
+from covec.detect.bag_of_dims import FlipSigns, PushSigns
 from covec.edits.algebra import Edit, Replace
 from covec.edits.scope import flatten
 from covec.errors import CovecError
@@ -37,6 +38,8 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "set coordinate": lambda vector: vector.set_coordinate(0.7),
     "lower probability": lambda vector: vector.to_probability(0.3),
     "raise probability": lambda vector: vector.to_probability(0.7, below=False),
+    "flip signs": lambda vector: FlipSigns(site=vector.site, pattern=vector.direction.sign()),
+    "push signs": lambda vector: PushSigns(site=vector.site, signs=vector.direction.sign(), gain=0.1),
     "replace": lambda vector: Replace(site=vector.site, value=vector.parts[vector.site].mean_positive),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 # Laws that an edit cannot keep: by the name of the edit and the words of the law.
 EDITS: dict[str, dict[str, str]] = {
     "add": {"twice is once": "a shift moves as far again when it is made again; what undoes it is the opposite shift"},
+    "push signs": {"twice is once": "a push from where the first one led goes as far again"},
     "replace": {"gradients flow": "what comes out does not depend on what was there, so that the gradient is zero"},
 }
 
