@@ -51,6 +51,7 @@ from covec.worlds.ontology import (
 
 HOPS = (1, 3, 5)
 ENOUGH, DROP = 0.9, 0.03  # the numbers of the rules
+OTHERS = 5  # of the sentences that mention another noun one in so many helps to choose a threshold
 LABELLED = 20  # examples of the conjunction that a direction is fitted on
 
 
@@ -60,10 +61,10 @@ class _Setting:
 
     site: str = "resid.15"
     frames: int = 10
-    names: int = 4
+    names: int = 3
     every: int = 2  # the model itself answers every second pair of questions
-    fitted: int = 240
-    tested: int = 200
+    fitted: int = 200
+    tested: int = 160
     draws: int = 10
 
 
@@ -87,7 +88,8 @@ def _detectors(model: TextModel, setting: _Setting) -> list[ConceptVector]:
         own = np.array([one.noun == noun for one in known])
         vector = _vector(Logistic, noun, setting.site, rows.X, inside & own[rows.text])
         unseen = mentioning(noun, fresh)
-        found.append(calibrate(model, vector, unseen, range(len(unseen))))
+        some = [row for row, label in enumerate(unseen.labels) if label or row % OTHERS == 0]
+        found.append(calibrate(model, vector, unseen, some))
     return found
 
 

@@ -35,9 +35,9 @@ ENOUGH = 0.8  # the number of the rules
 class _Setting:
     """Steps of training, texts, and rounds of the explanations."""
 
-    steps: int = 1500
+    steps: int = 800
     texts: int = 12
-    rounds: int = 16
+    rounds: int = 8
 
 
 REDUCED = _Setting(steps=60, texts=3, rounds=2)

@@ -1,6 +1,6 @@
 """Random soft prompts' claim: noise behind a prompt opens up the first words, and later ones settle (arXiv:2605.11936).
 
-Twelve short chats with the embedded model, greedy, six draws of eight vectors each behind the header of the reply. The
+Ten short chats with the embedded model, greedy, six draws of eight vectors each behind the header of the reply. The
 entropy is that of the mean over draws of what may come next, against the prompt's own at the same step.
 
 Beside it stand what would do as well: as many random tokens in place of the vectors, and the temperature at which the
@@ -45,7 +45,7 @@ class _Setting:
     steps: int = STEPS
 
 
-REDUCED = _Setting(chats=2, draws=3, steps=3)
+REDUCED = _Setting(chats=2, draws=3, steps=2)
 
 
 def claim(reduced: bool = False) -> Claim:
@@ -74,7 +74,7 @@ class _Chat:
         generator = torch.Generator().manual_seed(seed)
         drawn = table[torch.randint(len(table), (setting.draws, LENGTH), generator=generator)]
         own, others = (likelihood(model, prompt, one.tokens) for one in (alone, injected))
-        return cls(alone, injected, continued(model, prompt, drawn, setting.steps), (float(own), float(others.mean())))
+        return cls(alone, injected, continued(model, prompt, drawn, 1), (float(own), float(others.mean())))
 
     def excess(self, step: int) -> float:
         """By how much the mixture's entropy exceeds that of the prompt alone."""

@@ -45,7 +45,7 @@ SECOND = tuple(VALUES)
 STOP, BECAUSE, SUPPOSE = ".", "because", "suppose"
 WORDS = (*PEOPLE, *BRIDGES, *FIRST, *SECOND, *(one for each in VALUES.values() for one in each), STOP, BECAUSE, SUPPOSE)
 LONGEST = 11  # words of a text
-_STEPS, _ROWS = 3000, 128
+_STEPS, _ROWS = 1600, 128
 
 
 @dataclass(frozen=True)

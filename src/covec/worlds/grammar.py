@@ -78,7 +78,7 @@ STOP = "."
 WORDS = (*sorted({word for text in sentences(SENTENCES).texts for word in text.split()}), STOP)
 LONGEST = 14  # words of a sentence and the stop behind it
 TRAINED = SENTENCES * 4 // 5  # the first of `sentences(SENTENCES)`
-_STEPS, _ROWS = 600, 128
+_STEPS, _ROWS = 400, 128
 
 
 def model() -> TextModel:

@@ -31,8 +31,6 @@ QUESTIONS = (
     "Recommend a game for two people.",
     "What makes a good teacher?",
     "Describe a busy street.",
-    "How can I sleep better?",
-    "What should I pack for a short trip?",
 )
 CHATS = tuple([{"role": "user", "content": question}] for question in QUESTIONS)
 
