@@ -199,18 +199,20 @@ class _Bench:
     def _subjects(self, plan: Plan, progress: Progress) -> Iterator[tuple[Subject, dict[str, Contestant]]]:
         """Every concept with something to do, with the wrong concept as a contestant."""
         settings = self.settings
-        asked = {name: None for each in plan for name in (each, *self.wrong.get(each, ())[:1])}
-        data = captured(
-            self.model, {name: self.known[name] for name in asked}, settings.sites, settings.positions,
-            batch_tokens=settings.batch_tokens, progress=progress,
-        ) if asked else {}  # fmt: skip
+        held: dict[str, Data] = {}
         for name in plan:
+            other, rows = self.wrong.get(name, (name, None))
+            new = {one: self.known[one] for one in (name, other) if one not in held}
+            found = captured(
+                self.model, new, settings.sites, settings.positions, batch_tokens=settings.batch_tokens,
+                progress=progress,
+            ) if new else {}  # fmt: skip
+            held = {one: data for one, data in (held | found).items() if one in (name, other)}
             subject = Subject(
-                self.trials[name], data[name], self.model, settings.sites, settings.positions, settings.batch_tokens,
+                self.trials[name], held[name], self.model, settings.sites, settings.positions, settings.batch_tokens,
                 settings.seed,
             )  # fmt: skip
-            other, rows = self.wrong.get(name, (name, None))
-            wrong = Contestant("wrong-concept", "control", _wrong(data[other], rows), steady=False)
+            wrong = Contestant("wrong-concept", "control", _wrong(held[other], rows), steady=False)
             yield subject, {wrong.name: wrong}
 
     def _key(self, concept: str, method: str) -> str:
