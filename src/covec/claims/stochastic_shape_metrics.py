@@ -54,7 +54,7 @@ def claim(reduced: bool = False) -> Claim:
 
 
 def _distance(one: Tensor, other: Tensor, **given: float) -> float:
-    return stochastic_shape_metrics(one, other, nulls=0, **given).figure.value  # type: ignore[arg-type]
+    return stochastic_shape_metrics(one, other, nulls=0, **given).figure.value
 
 
 def _known() -> Iterator[ClaimFigure]:
@@ -139,7 +139,7 @@ def _network(X: Float[Tensor, "n d"], y: Tensor, rate: float, seed: int, steps: 
             rows = torch.randint(len(X), (128,))
             loss = nn.functional.cross_entropy(network(X[rows]), y[rows])
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimiser.step()
     return network
 
