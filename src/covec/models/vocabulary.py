@@ -75,7 +75,12 @@ class Vocabulary:
 
     def direction(self, ids: Sequence[int]) -> Float[Tensor, "d"]:
         """The direction along which the mean logit of the tokens `ids` rises fastest beside all others (float32)."""
-        return self._read_by(self._weight[list(ids)]).mean(0) - self._mean
+        return self.read_by(self._weight[list(ids)]).mean(0) - self._mean
+
+    def read_by(self, rows: Float[Tensor, "k d"]) -> Float[Tensor, "k d"]:
+        """What rows of the unembedding read of the stream itself, up to the length that the norm divides by."""
+        read = rows.float() * self._gain
+        return read - read.mean(1, keepdim=True) if self._centres else read
 
     def logits(self, directions: Float[Tensor, "k d"]) -> Float[Tensor, "k v"]:
         """What each direction does to the logit of every token, their mean left out (float32)."""
@@ -132,12 +137,7 @@ class Vocabulary:
 
     def _rows(self) -> Iterator[Float[Tensor, "some d"]]:
         """The unembedding behind the final norm in float32, some rows at a time."""
-        return (self._read_by(self._weight[start : start + _ROWS]) for start in range(0, len(self._weight), _ROWS))
-
-    def _read_by(self, rows: Float[Tensor, "k d"]) -> Float[Tensor, "k d"]:
-        """What rows of the unembedding read of the stream itself, up to the length that the norm divides by."""
-        read = rows.float() * self._gain
-        return read - read.mean(1, keepdim=True) if self._centres else read
+        return (self.read_by(self._weight[start : start + _ROWS]) for start in range(0, len(self._weight), _ROWS))
 
 
 def _unembedding(model: TextModel) -> Float[Tensor, "v d"]:
