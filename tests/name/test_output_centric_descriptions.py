@@ -8,7 +8,7 @@ from covec.edits.algebra import Add
 from covec.errors import CovecError, ModelError
 from covec.models.sites import Site
 from covec.models.vocabulary import Vocabulary
-from covec.name.output_centric_descriptions import Change, OutputCentricDescriptions, _by_word, _standard
+from covec.name.output_centric_descriptions import Change, OutputCentricDescriptions, by_word
 
 TEXTS = ("The hotel was clean and the people were kind.", "Water boils at 100 degrees; ice melts at 0.")
 
@@ -28,7 +28,7 @@ def test_the_vocabulary_is_read_behind_the_final_norm(tiny):
 def test_the_change_is_half_the_mean_logits_with_it_less_those_without(tiny):
     site, direction = Site("resid", 1), torch.nn.functional.normalize(torch.ones(tiny.width), dim=0)
     change = Change(tiny, site, TEXTS)
-    amount = change._divergence.amount(direction, 0.01, most=change._most)
+    amount = change.amount(direction, 0.01)
     means = []
     for sign in (1, -1):
         with tiny.edit(Add(site=site, shift=sign * amount * direction)):
@@ -41,7 +41,7 @@ def test_the_change_is_half_the_mean_logits_with_it_less_those_without(tiny):
                 content[0] = False
                 logits.append(found[content])
         means.append(torch.cat(logits).mean(0))
-    torch.testing.assert_close(change.of(direction, 0.01), (means[0] - means[1]) / 2, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(change.of(direction, amount), (means[0] - means[1]) / 2, rtol=1e-3, atol=1e-4)
 
 
 def test_the_addition_moves_the_model_as_far_as_it_is_told(tiny):
@@ -60,13 +60,11 @@ def test_of_the_variants_of_a_word_the_one_that_moves_most_counts(tiny):
     vocabulary = Vocabulary.__new__(Vocabulary)
     vars(vocabulary)["words"] = {"one": (0, 3), "two": (1,), "three": (2, 4)}
     logits = torch.tensor([[1.0, -2.0, 3.0, -4.0, 0.5]])
-    assert _by_word(vocabulary, logits).tolist() == [[-4.0, -2.0, 3.0]]
-    assert _by_word(vocabulary, -logits).tolist() == [[4.0, 2.0, -3.0]]
-
-
-def test_rounding_is_no_name():
-    assert not _standard(1e-5 * torch.randn(3, 50)).any()
-    assert _standard(torch.randn(3, 50)).std(1) == pytest.approx([1.0] * 3)
+    moved = torch.tensor([-4.0, -2.0, 3.0])
+    wanted = (moved - moved.mean()) / moved.std()
+    torch.testing.assert_close(by_word(vocabulary, logits)[0], wanted)
+    torch.testing.assert_close(by_word(vocabulary, -logits)[0], -wanted)
+    assert not by_word(vocabulary, 1e-5 * logits).any(), "rounding is no name"
 
 
 @pytest.mark.parametrize("way", ["change", "vocabulary", "both"])

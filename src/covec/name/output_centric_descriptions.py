@@ -26,7 +26,7 @@ from covec.name._namer import Namer
 from covec.registry import method
 
 WAYS = ("change", "vocabulary", "both")
-TEXTS, PROBES = 32, 8  # openings that are read, and those by which the size of the shift is set
+TEXTS, PROBES = 32, 4  # openings that are read, and those by which the size of the shift is set
 NOTHING = 1e-3  # nats by which words move beside one another: less is rounding
 _STREAM = ("embed", "resid", "attn", "mlp", "mixer")
 _CONTENT = Position("content")
@@ -77,8 +77,9 @@ class OutputCentricDescriptions(Namer):
             found.append(vocabulary.logits(directions * model.width**0.5).cpu())  # as long as a norm leaves it
         if self.way != "vocabulary":
             change = Change(model, site, self.texts or neutral_prompts()[:TEXTS])
-            found.append(torch.stack([change.of(direction, self.nats) for direction in directions]))
-        return words, torch.stack([_standard(_by_word(vocabulary, logits)) for logits in found]).mean(0)
+            amounts = [change.amount(direction, self.nats) for direction in directions]
+            found.append(torch.stack([change.of(*each) for each in zip(directions, amounts, strict=True)]))
+        return words, torch.stack([by_word(vocabulary, logits) for logits in found]).mean(0)
 
 
 class Change:
@@ -94,9 +95,12 @@ class Change:
         rows = model.capture(texts[:PROBES], site, "content/none")[site]
         self._most = float(rows.norm(dim=1).mean())  # as long as an activation is itself
 
-    def of(self, direction: Float[Tensor, "d"], nats: float) -> Float[Tensor, "v"]:
-        """Half of the mean logits under +a less those under -a, a being what moves the model by `nats` a token."""
-        amount = self._divergence.amount(direction, nats, most=self._most)
+    def amount(self, direction: Float[Tensor, "d"], nats: float) -> float:
+        """How far along a unit direction moves the model by `nats` a token; never further than activations are long."""
+        return self._divergence.amount(direction, nats, most=self._most)
+
+    def of(self, direction: Float[Tensor, "d"], amount: float) -> Float[Tensor, "v"]:
+        """Half of the mean logits `amount` up the direction less those as far down."""
         up, down = (self._state(Add(site=self._split.site, shift=sign * amount * direction)) for sign in (1, -1))
         with torch.no_grad():
             logits = self._split.logits(torch.stack([up, down])).float().cpu()
@@ -109,18 +113,17 @@ class Change:
         return torch.cat(states).float().mean(0).to(states[0].dtype)
 
 
-def _standard(logits: Float[Tensor, "k words"]) -> Float[Tensor, "k words"]:
-    """In standard deviations over all words; zero where no word moves beyond rounding."""
-    centred = logits - logits.mean(1, keepdim=True)
-    spread = centred.std(1, keepdim=True)
-    return torch.where(spread > NOTHING, centred / spread, 0.0)
+def by_word(vocabulary: Vocabulary, logits: Float[Tensor, "k v"]) -> Float[Tensor, "k words"]:
+    """What moves each word, in standard deviations over all words; zero where no word moves beyond rounding.
 
-
-def _by_word(vocabulary: Vocabulary, logits: Float[Tensor, "k v"]) -> Float[Tensor, "k words"]:
-    """The logits of words: of the variants of each, the one that moves most."""
+    Of the variants of a word the one that moves most counts.
+    """
     sizes = torch.tensor([len(ids) for ids in vocabulary.words.values()])
-    ids = torch.tensor([index for ids in vocabulary.words.values() for index in ids])
+    ids = torch.tensor([index for ids in vocabulary.words.values() for index in ids], dtype=torch.long)
     word = torch.arange(len(sizes)).repeat_interleave(sizes).expand(len(logits), -1)
     empty = torch.zeros(len(logits), len(sizes))
     up, down = (empty.scatter_reduce(1, word, logits[:, ids], how, include_self=False) for how in ("amax", "amin"))
-    return torch.where(up >= -down, up, down)
+    moved = torch.where(up >= -down, up, down)
+    centred = moved - moved.mean(1, keepdim=True)
+    spread = centred.std(1, keepdim=True)
+    return torch.where(spread > NOTHING, centred / spread, 0.0)
