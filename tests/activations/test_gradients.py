@@ -76,3 +76,8 @@ def test_the_model_is_left_as_it_was(tiny: TextModel) -> None:
 def test_more_than_a_token_is_refused(tiny: TextModel, position: str) -> None:
     with pytest.raises(ModelError, match="gradients are taken at one token an input"):
         slopes(tiny, tiny.tokenize(TEXTS), "resid.0", position, value)
+
+
+def test_a_token_that_is_not_there_is_refused(tiny: TextModel) -> None:
+    with pytest.raises(ModelError, match="position 99/none selects nothing in input 1"):
+        slopes(tiny, tiny.tokenize(TEXTS), "resid.0", "99", value)

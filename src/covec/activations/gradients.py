@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from covec.activations.capture import forward
+from covec.activations.capture import forward, selected
 from covec.activations.rows import Activations
 from covec.errors import ModelError
 from covec.models.anatomy import Tap
@@ -60,12 +60,14 @@ def slopes(
     Raises
     ------
     ModelError
-        The position is not one token.
+        The position is not one token of every input.
     """
     model.check_settled()
     addresses, where = model.select(sites), Position.parse(position)
     if not where.single or where.pool != "none":
         raise ModelError(f"gradients are taken at one token an input, and {where} is more: read 'last'")
+    for row, item in enumerate(tokens):
+        selected(where, item.layout, f"input {row + 1}")
     values = torch.empty(len(tokens), dtype=torch.float32)
     kept: tuple[dict[Site, Tensor], dict[Site, Tensor]] = {}, {}
     for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):

@@ -28,9 +28,9 @@ def head_write(model: TextModel, site: str | Site, rows: Float[Tensor, "n h"]) -
     tap, whole = model.anatomy.tap(site), model.anatomy.tap(Site("attn", site.block))
     if whole.module is not tap.module:
         raise ModelError(f"block {site.block} norms what its heads give together: none adds a part of its own")
-    weight = next(tap.module.parameters())
-    given = weight.new_zeros(1 + len(rows), _inputs(model, site))
-    given[1:, tap.columns] = rows.to(weight)
+    device = next(tap.module.parameters()).device
+    given = torch.zeros(1 + len(rows), _inputs(model, site), dtype=model.dtype, device=device)
+    given[1:, tap.columns] = rows.to(given)
     with torch.no_grad():
         written: Tensor = tap.module(given)
     return (whole.scale * (written[1:] - written[0])).to("cpu", torch.float32)
