@@ -66,6 +66,7 @@ WRITING = {
 }  # fmt: skip
 PLACED_BY_HAND = {  # why a file writes otherwise than to a draft of covec.writing
     "writing.py": "it makes the drafts",
+    "bench/_meter.py": "a switch of the system, and no file",
     "checks/_elsewhere.py": "into a temporary folder, to be read by another process at once",
     "report/svg.py": "a picture into memory",
     "models/conversion.py": "into a folder that embedded.py gives its name when it is whole",
