@@ -6,7 +6,7 @@ import torch
 
 from covec.claims import function_vectors as claimed
 from covec.claims.function_vectors import _few_heads, _Place, _Setting, _Task, _Tested
-from covec.find.function_vectors import Mediation
+from covec.find._mediation import Mediation
 from covec.models.sites import Site
 
 

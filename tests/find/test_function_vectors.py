@@ -13,7 +13,8 @@ from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Ablate, Add
 from covec.errors import CovecError, ExamplesError, ModelError
-from covec.find.function_vectors import FunctionVectors, Mediation, function_vector, mediation
+from covec.find._mediation import Mediation
+from covec.find.function_vectors import FunctionVectors, function_vector, mediation
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -106,7 +107,7 @@ def test_only_prompts_that_are_answered_as_wanted_count(world: Toy) -> None:
 
 def test_a_fit_points_along_the_function_vector(world: Toy) -> None:
     finder = FunctionVectors().fit_model(world.model, world.examples, "resid.1")
-    wanted = mediation(world.model, world.examples).vector()
+    wanted = mediation(world.model, world.examples).vector(12)
     assert abs(float(finder.direction_ @ wanted / wanted.norm())) == pytest.approx(1, abs=1e-5)
     assert isinstance(function_vector(world.model, world.examples, "resid.0"), ConceptVector)
 

@@ -26,7 +26,8 @@ from covec.claims._figures import above, mean_figure, shown
 from covec.concepts.demonstrations import Pairs, demonstrations, question
 from covec.edits.algebra import Add
 from covec.edits.branches import branches
-from covec.find.function_vectors import HEADS, Mediation, mediation
+from covec.find._mediation import Mediation, mediation
+from covec.find.function_vectors import HEADS
 from covec.models.load import load
 from covec.models.positions import Position
 from covec.models.sites import Site
@@ -120,7 +121,7 @@ class _Task:
     @property
     def vector(self) -> Float[Tensor, "d"]:
         """The function vector."""
-        return self.found.vector()
+        return self.found.vector(HEADS)
 
     @property
     def places(self) -> list[_Place]:
@@ -149,7 +150,7 @@ class _Task:
 
     def _chosen(self) -> tuple[_Place, _Place]:
         """Where the vector, and where the mean stream, answers most training words; of equals the likelier answers."""
-        places = [_Place(block, length) for block in self.setting.blocks for length in self.setting.lengths]
+        places = self.places
         edits = [self._add(self.vector, place) for place in places] + [self._add_stream(place) for place in places]
         greedy, likely = (rows.mean(1) for rows in self._answers(self.train[: self.setting.choosing], edits))
         ranks = list(zip(greedy.tolist(), likely.tolist(), strict=True))
