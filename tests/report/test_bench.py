@@ -26,8 +26,9 @@ def made(concepts=CONCEPTS) -> DetectionBench:
         place = {"site": "resid.3", "position": "last/none"} if aggregator else {}
         return Row(
             concept, method, kind, Figure(value, value - 0.05, min(1, value + 0.05), 0.5, ROWS),
-            Figure(value, null=0.67), (value, value), 0.5, None if kind == "text" else 3.2, "".join("01"[int(one)] for one in fires),
-            aggregator, **place, stability=Figure(0.7, null=0.1) if kind == "finder" else None,
+            Figure(value, null=0.67), (value, value), 0.5, None if kind == "text" else 3.2,
+            "".join("01"[int(one)] for one in fires), aggregator, **place,
+            stability=Figure(0.7, null=0.1) if kind == "finder" else None,
         )  # fmt: skip
 
     rows = [
