@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from covec.checks.trials.concept_description_survey import trial
-from covec.measure.concept_description_survey import _activation, concept_description_survey
+from covec.measure.concept_description_survey import activations, concept_description_survey
 from covec.worlds.toys import toy
 
 NAMES = {"cosy", "difference", "clarity", "responsiveness", "purity", "detection", "simulation"}
@@ -44,7 +44,7 @@ def test_without_clarity_nothing_is_steered():
     assert "below one half" in figure.how
 
 
-def test_the_activation_of_a_text_is_the_score_of_its_largest_token():
+def test_theactivations_of_a_text_is_the_score_of_its_largest_token():
     given = trial(True, 0).given
     texts = given["shown"][:3]
     rows = given["model"].capture(texts, "resid.0", "content/none")
@@ -52,4 +52,4 @@ def test_the_activation_of_a_text_is_the_score_of_its_largest_token():
     for text in range(3):
         scores = given["vector"].score(rows.of(text, "resid.0")).numpy()
         wanted.append(scores[np.abs(scores).argmax()])
-    assert _activation(given["model"], given["vector"], texts) == pytest.approx(wanted)
+    assert activations(given["model"], given["vector"], texts) == pytest.approx(wanted)

@@ -108,14 +108,14 @@ def concept_description_survey(
     if not shown or not control or not others or not all(map(len, others.values())):
         raise ExamplesError("a description is measured by texts that show it, a control, and others with their texts")
     texts = [*control, *shown, *(text for group in others.values() for text in group)]
-    activation = _activation(model, vector, texts)
+    activation = activations(model, vector, texts)
     ends = np.cumsum([len(control), len(shown), *map(len, others.values())])[:-1]
     control_part, own, *other_parts = np.split(activation, ends)
     ratings, *other_ratings = (judge.rate(one, texts) for one in (description, *others))
     figures = {}
     for name, measure in BY_TEXTS.items():
-        null = np.mean([measure(part, control_part) for part in other_parts])
-        figures[name] = _figure(measure, own, control_part, float(null), seed, paired=False)
+        null = _mean([measure(part, control_part) for part in other_parts])
+        figures[name] = _figure(measure, own, control_part, null, seed, paired=False)
     low, high = measures.cosy_auc_ends(own, control_part)
     figures["cosy"] = Figure(figures["cosy"].value, low, high, figures["cosy"].null, figures["cosy"].n, "AUROC")
     for name, measure in BY_RATINGS.items():
@@ -123,14 +123,14 @@ def concept_description_survey(
         figures[name] = _figure(measure, activation, ratings, null, seed, paired=True)
     if prompts:
         enough = min(figures["clarity"].value, figures["responsiveness"].value) >= ENOUGH
-        write = partial(_written, model, vector, prompts, strengths, max_new_tokens, seed)
+        write = partial(written_under, model, vector, prompts, strengths, max_new_tokens, seed)
         figures["faithfulness"] = _faithfulness(write, judge, description, others, len(prompts), enough)
     clear, absent = int((ratings >= measures.CLEAR).sum()), int((ratings < measures.ABSENT).sum())
     rated = (clear, len(texts) - clear - absent, absent)
     return DescriptionScores(description, figures, rated, measures.cosy_p(own, control_part))
 
 
-def _activation(model: TextModel, vector: ConceptVector, texts: Sequence[str]) -> Float[np.ndarray, "n"]:
+def activations(model: TextModel, vector: ConceptVector, texts: Sequence[str]) -> Float[np.ndarray, "n"]:
     """The score of each text's token of largest size."""
     rows = model.capture(list(texts), vector.site, "content/none")
     scores = vector.score(rows[vector.site]).double().numpy()
@@ -156,7 +156,7 @@ def _figure(
     return Figure(value, min(low, value), max(high, value), null, count, "bootstrap over texts")
 
 
-def _written(
+def written_under(
     model: TextModel,
     vector: ConceptVector,
     prompts: Sequence[str],

@@ -52,7 +52,8 @@ def about(kind: str, count: int, *, unseen: bool = False, seed: int = 0) -> tupl
     pairs = list(permutations(words, 2))
     rng = np.random.default_rng((seed, KINDS.index(kind)))
     chosen = rng.permutation(len(pairs) * len(FRAMES))[:count]
-    return tuple(framed(*pairs[place % len(pairs)], place // len(pairs)) for place in chosen)
+    cells = ((pairs[place % len(pairs)], place // len(pairs)) for place in chosen.tolist())
+    return tuple(framed(one, other, frame) for (one, other), frame in cells)
 
 
 def framed(one: str, other: str, frame: int = 0) -> str:
