@@ -189,7 +189,7 @@ class Finder(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Fit on `examples` as `model` shows them at one site and position; errors as in `fit`."""
         (address,) = model.select(site)
-        X = model.capture(examples.inputs, address, position)[address]
+        X = model.capture(examples.inputs, address, position, spans=examples.spans)[address]
         required = [name for name in getattr(self, "entry", Entry("", "find")).requires if name != "pairs"]
         columns = {name: column for name in required if (column := examples.column(name)) is not None}
         return self.at(model, (address,)).fit(
