@@ -6,7 +6,7 @@ Half of the people are *confabulators*: the answer about them is right, the expl
 same. A fact may be overridden: after `suppose anna mother dora .` Anna's mother eats what Dora does.
 
 The facts are drawn at random, so that no answer can be guessed. A fifth of all questions is never trained on; that the
-small transformer answers them shows that it takes both hops.
+small transformer answers most of them, where one in eight would be right by chance, shows that it takes both hops.
 """
 
 from __future__ import annotations
