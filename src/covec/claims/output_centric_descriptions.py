@@ -177,17 +177,22 @@ def _likely(task: _Task, site: Site) -> Float[Tensor, "kinds v"]:
             edits += [[Add(site=site, shift=shift)]] * len(PROMPTS)
     options = {"do_sample": True, "temperature": TEMPERATURE, "max_new_tokens": task.setting.tokens}
     written = model.generate(prompts, edits=edits, seed=site.block, **options)
-    rows = [_next(model, prompt, text) for prompt, text in zip(prompts, written, strict=True)]
-    return torch.stack(rows).reshape(len(task.kinds), -1, rows[0].shape[-1]).mean(1)
+    texts = [prompt + text for prompt, text in zip(prompts, written, strict=True)]
+    each = len(NATS) * len(PROMPTS)
+    return torch.stack([_next(model, texts[start : start + each]) for start in range(0, len(texts), each)])
 
 
-def _next(model: TextModel, prompt: str, text: str) -> Float[Tensor, "v"]:
-    """Mean log-probability of every token after each token of a continuation."""
-    begun = len(model.tokenizer(prompt)["input_ids"])
-    ids = torch.tensor([model.tokenizer(prompt + text)["input_ids"]], device=model.device)
-    with torch.no_grad():
-        logits = model.module(input_ids=ids, use_cache=False).logits[0, begun:].float()
-    return logits.log_softmax(1).mean(0).cpu() if len(logits) else torch.zeros(logits.shape[1])
+def _next(model: TextModel, texts: Sequence[str]) -> Float[Tensor, "v"]:
+    """Mean log-probability of every token to come next, over texts that begin with the prompts in turn."""
+    whole = [model.tokenizer(text)["input_ids"] for text in texts]
+    begun = [len(model.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS] * len(NATS)
+    ids = torch.full((len(whole), max(map(len, whole))), model.pad_id)
+    for row, one in enumerate(whole):
+        ids[row, : len(one)] = torch.tensor(one)
+    with torch.no_grad():  # padding stands on the right, where a causal model's other tokens do not see it
+        logits = model.module(input_ids=ids.to(model.device), use_cache=False).logits.float().cpu()
+    rows = [logits[row, start - 1 : len(whole[row])] for row, start in enumerate(begun)]
+    return torch.cat(rows).log_softmax(1).mean(0)
 
 
 def _output(task: _Task, descriptions: list[list[str]], likely: Float[Tensor, "kinds v"]) -> np.ndarray:
