@@ -1,8 +1,8 @@
 """Checks: the contract of each verb as code, run over every registered method by discovery.
 
-`check_finder`, `check_edit`, `check_aggregator`, `check_explainer`, `check_steering`, `check_measure` and
-`check_vector` hold one method to its contract and raise at the first law that it breaks; `all_checks` lists every law
-of everything that is found, for a test to run one by one:
+`check_finder`, `check_edit`, `check_aggregator`, `check_namer`, `check_explainer`, `check_steering`, `check_measure`
+and `check_vector` hold one method to its contract and raise at the first law that it breaks; `all_checks` lists every
+law of everything that is found, for a test to run one by one:
 
     @pytest.mark.parametrize("check", covec.checks.all_checks(), ids=str)
     def test_contract(check):
