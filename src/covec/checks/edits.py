@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,14 +24,29 @@ from covec.checks._check import Check, Law, checks, refusal
 from covec.checks._edit import WIDTH, Subject, applied, planted
 from covec.checks.expected import EDITS
 from covec.concepts.bank import load_vector
+from covec.concepts.vector import ConceptVector
 from covec.detect.bag_of_dims import FlipSigns, PushSigns
 from covec.edits.algebra import Edit, Replace
+from covec.edits.attenuation import Attenuate, attenuate
 from covec.edits.scope import flatten
 from covec.errors import CovecError
 from covec.models.positions import Position
+from covec.statistics.densities import Densities
 
 _NEAR = 1e-5  # of the largest entry: float32 sums of a few hundred terms along other paths
 _HALF = 3e-2  # what bfloat16 may cost
+
+
+def attenuation(vector: ConceptVector) -> Attenuate:
+    """Units attenuated by what rows about the class means of `vector` say of them."""
+    part, rng = vector.parts[vector.site], np.random.default_rng(0)
+    means = [mean.numpy() for mean in (part.mean_positive, part.mean_negative) if mean is not None]
+    rows = np.stack(means).repeat(40, 0) + 3 * vector.scale * rng.standard_normal((80, part.width))
+    densities = Densities.of(rows, np.repeat([0, 1], 40))
+    fingerprint = vector.model.get("fingerprint")
+    return attenuate(vector.site, densities, 0, range(8), width=part.width, fingerprint=fingerprint)
+
+
 MAKERS: dict[str, Callable[..., Any]] = {
     "add": lambda vector, strength=1.0: vector.add(strength),
     "ablate": lambda vector: vector.ablate(),
@@ -38,6 +54,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "set coordinate": lambda vector: vector.set_coordinate(0.7),
     "lower probability": lambda vector: vector.to_probability(0.3),
     "raise probability": lambda vector: vector.to_probability(0.7, below=False),
+    "attenuate": attenuation,
     "flip signs": lambda vector: FlipSigns(site=vector.site, pattern=vector.direction.sign()),
     "push signs": lambda vector: PushSigns(site=vector.site, signs=vector.direction.sign(), gain=0.1),
     "replace": lambda vector: Replace(site=vector.site, value=vector.parts[vector.site].mean_positive),

@@ -8,6 +8,10 @@ from __future__ import annotations
 # Laws that an edit cannot keep: by the name of the edit and the words of the law.
 EDITS: dict[str, dict[str, str]] = {
     "add": {"twice is once": "a shift moves as far again when it is made again; what undoes it is the opposite shift"},
+    "attenuate": {
+        "gradients flow": "factors are drawn straight from bin to bin, so that a step across the middle of one bends",
+        "twice is once": "what an attenuation left may still speak for the concept, and is attenuated again",
+    },
     "push signs": {"twice is once": "a push from where the first one led goes as far again"},
     "replace": {"gradients flow": "what comes out does not depend on what was there, so that the gradient is zero"},
 }

@@ -6,7 +6,9 @@ over the length of the shift, of the log-probability of the mannered answer, a t
 
 Where the card leaves a choice: a sample's shift is its own direction for the law of sine and cosine, and the axis' part
 of it for what similarity tells; the law keeps its published powers; correlations are within concepts, so that what a
-concept itself explains counts for nothing; lengths are 1.5 and 3 times that of the axis, on all tokens but the first.
+concept itself explains counts for nothing; shifts are half as long as the axis and as long, on all tokens but the
+first: at the published lengths, up to three times it, hardly any answer of this model becomes likelier, and a slope is
+that of the damage.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from covec.statistics.figure import Figure
 from covec.worlds.manners import MANNERS, QUESTIONS, mannered, plain, prompt
 
 OVERLAP, RANK, ALONE, SHARED, TELLS, EXPLAINS = (0.4, 0.8), 5.0, 0.99, (0.2, 0.9), 0.2, 0.3  # the numbers of the rules
-LENGTHS = (1.5, 3.0)  # of the shift, in lengths of the axis; beside none at all
+LENGTHS = (0.5, 1.0)  # of the shift, in lengths of the axis; beside none at all
 CONCEPTS, WIDTH, NEAR, CHANGED = 200, 64, 0.2, 4  # of the world of overlapping directions
 
 

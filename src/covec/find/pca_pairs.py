@@ -44,7 +44,7 @@ class PcaPairs(Finder):
         return self
 
 
-def paired_differences(rows: Rows) -> Float[Tensor, "pairs d"]:
+def paired_differences(rows: Rows, asked_by: str = "pca-pairs") -> Float[Tensor, "pairs d"]:
     """Mean of the positives minus mean of the negatives of every pair that has both (float64).
 
     Raises
@@ -53,13 +53,13 @@ def paired_differences(rows: Rows) -> Float[Tensor, "pairs d"]:
         There are no pairs, or fewer than two have a row of each class.
     """
     if rows.pairs is None:
-        raise ExamplesError("pca-pairs needs pairs: give the pair id of each row, or choose another finder")
+        raise ExamplesError(f"{asked_by} needs pairs: give the pair id of each row, or choose another finder")
     members: dict[object, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for row, (pair, positive) in enumerate(zip(rows.pairs, rows.positive.tolist(), strict=True)):
         if pair is not None:
             members[pair][positive].append(row)
     complete = [both for both in members.values() if all(both)]
     if len(complete) < 2:
-        raise ExamplesError(f"pca-pairs needs two pairs with a row of each class, these rows have {len(complete)}")
+        raise ExamplesError(f"{asked_by} needs two pairs with a row of each class, these rows have {len(complete)}")
     X = rows.X.double()
     return torch.stack([X[positive].mean(0) - X[negative].mean(0) for negative, positive in complete])
