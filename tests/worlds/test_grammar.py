@@ -46,7 +46,11 @@ def test_a_value_is_a_concept() -> None:
 
 def test_the_small_transformer_writes_sentences() -> None:
     model, known = grammar.model(), set(grammar.sentences(grammar.SENTENCES).texts)
-    prompts = ["there", "there were", "there is not a large", "there was a small blue star on the right of"]
-    written = model.generate(prompts, max_new_tokens=grammar.LONGEST, do_sample=True, seed=3)
-    sentences = [f"{prompt} {text.partition(' .')[0]}" for prompt, text in zip(prompts, written, strict=True)]
-    assert set(sentences) <= known
+    right = []
+    for prompt in ("there", "there were", "there is not a large", "there was a small blue star on the right of"):
+        new = grammar.LONGEST - len(prompt.split())
+        greedy = model.generate(prompt, max_new_tokens=new)
+        assert f"{prompt} {greedy.partition(' .')[0]}" in known
+        drawn = model.generate([prompt] * 8, max_new_tokens=new, do_sample=True, seed=3)
+        right += [f"{prompt} {text.partition(' .')[0]}" in known for text in drawn]
+    assert sum(right) > 0.8 * len(right)

@@ -6,8 +6,8 @@ bridge that it names is the word that a state below the last block speaks for, a
 The card's part on classification waits for vision models.
 
 Where the card leaves a choice: claims must stand in what was read exactly; text alone is a bag of words of question,
-answer and explanation; bag and probe are fitted on people of whom none is tested, and the probe's block is the best one
-for others again.
+answer and explanation; bag and probe are fitted on people of whom none is tested, in five folds, and the probe's block
+is the best one for others again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -28,7 +28,6 @@ from covec.edits.algebra import Replace
 from covec.find.logistic import Logistic
 from covec.measure.neurofaith import Faithfulness, neurofaith, read_words, taxonomy
 from covec.models.positions import Position
-from covec.models.sites import Site
 from covec.models.text import TextModel
 from covec.statistics.auroc import auroc
 from covec.statistics.figure import Figure
@@ -99,15 +98,14 @@ def _separation(said: _Said) -> Iterator[ClaimFigure]:
     yield ClaimFigure("honest against confabulated", own, SEPARATES, "at least the baseline", own.value >= SEPARATES)
     for name, honest in (("honest", True), ("confabulated", False)):
         yield shown(f"faithful among {name}", _share(said.faith.faithful[said.honest == honest], "share of them"))
-    texts = [
-        f"{one.text} {answer} {claimed}"
-        for one, answer, claimed in zip(said.asked, said.answers, said.claimed, strict=True)
-    ]
-    train, _, test = _people(said)
-    bag = make_pipeline(CountVectorizer(binary=True), LogisticRegression(max_iter=1000))
-    bag.fit([texts[row] for row in train], said.honest[train])
-    scores = bag.decision_function([texts[row] for row in test])
-    words = auroc_figure(scores, said.honest[test], groups=[said.people[row] for row in test], null=0.5)
+    spoken = zip(said.asked, said.answers, said.claimed, strict=True)
+    texts = np.array([f"{one.text} {answer} {claimed}" for one, answer, claimed in spoken])
+    scores = np.zeros(len(texts))
+    for known, _, unseen in _folds(said):
+        bag = make_pipeline(CountVectorizer(binary=True), LogisticRegression(max_iter=1000))
+        bag.fit(texts[known], said.honest[known])
+        scores[unseen] = _standardised(bag.decision_function(texts[unseen]), bag.decision_function(texts[known]))
+    words = auroc_figure(scores, said.honest, groups=said.people, null=0.5)
     rule = f"within {CHANCE} of 0.5, the baseline"
     yield ClaimFigure("the words of explanations", words, 0.5, rule, abs(words.value - 0.5) <= CHANCE)
     explained = [claimed == one.bridge for claimed, one in zip(said.claimed, said.asked, strict=True)]
@@ -117,60 +115,57 @@ def _separation(said: _Said) -> Iterator[ClaimFigure]:
 
 
 def _causal(said: _Said) -> Iterator[ClaimFigure]:
-    """What is answered with another first hop's state in place of the own one, at the site whose states are read."""
-    rng, known = np.random.default_rng(0), facts()
-    partner = rng.permutation(len(said.asked))
-    hops = [one.first_hop for one in said.asked]
-    site = f"resid.{said.model.blocks // 2 - 1}"
-    rows, place = said.model.capture(hops, site, "last")[site], Position("1")
-    edits = [[Replace(site=Site.parse(site), value=rows[other], position=place)] for other in partner]
-    written = said.model.generate([one.text for one in said.asked], edits=edits, max_new_tokens=1)
-    moved = np.array([
-        text.strip() == known.values[said.asked[other].bridge, one.second]
-        for text, one, other in zip(written, said.asked, partner, strict=True)
-    ])  # fmt: skip
-    differs = np.array([
-        known.values[said.asked[other].bridge, one.second] != one.answer
-        for one, other in zip(said.asked, partner, strict=True)
-    ])  # fmt: skip
-    stays = np.mean([text.strip() == one.answer for text, one in zip(written, said.asked, strict=True)])
-    before = Figure(float(stays), how="answers that stay")
-    yield shown(f"answers that follow another bridge's state at {site}", _share(moved[differs], "share"), before)
+    """What is answered with the state of another question's first hop in place of the own one."""
+    asked, values = said.asked, facts().values
+    others = [asked[row] for row in np.random.default_rng(0).permutation(len(asked))]
+    theirs = [values[other.bridge, one.second] for one, other in zip(asked, others, strict=True)]
+    differs = np.array([value != one.answer for value, one in zip(theirs, asked, strict=True)])
+    sites = said.model.select(_below(said.model))
+    rows = said.model.capture([other.first_hop for other in others], sites, "last")
+    for site in sites:
+        edits = [[Replace(site=site, value=value, position=Position("1"))] for value in rows[site]]
+        written = said.model.generate([one.text for one in asked], edits=edits, max_new_tokens=1)
+        moved = np.array([text.strip() == value for text, value in zip(written, theirs, strict=True)])
+        stays = np.array([text.strip() == one.answer for text, one in zip(written, asked, strict=True)])
+        rest = _share(stays[differs], "answers that stay as they were")
+        yield shown(f"answers that follow another first hop's state at {site}", _share(moved[differs], "share"), rest)
 
 
 def _probe(said: _Said) -> Iterator[ClaimFigure]:
     """A direction that tells faithful explanations before they are written, and what steering along it does."""
     texts = [f"{one.text} {answer} {BECAUSE}" for one, answer in zip(said.asked, said.answers, strict=True)]
-    rows, faithful = said.model.capture(texts, "resid.*", "last"), said.faith.faithful
-    train, validation, test = _people(said)
-    best, area = None, -1.0
-    for site in said.model.select("resid.*"):
-        fitted = Logistic().fit(rows[site][train], faithful[train])
-        found = float(auroc((rows[site][validation] @ fitted.direction_).numpy(), faithful[validation]))
-        best, area = ((site, fitted), found) if found > area else (best, area)
-    assert best is not None
-    site, fitted = best
-    scores = (rows[site][test] @ fitted.direction_).numpy()
-    own = auroc_figure(scores, faithful[test], groups=[said.people[row] for row in test], null=0.5)
-    yield ClaimFigure(f"probe at {site}", own, PROBED, "at least the baseline", own.value >= PROBED)
-    means = fitted.mean_positive_, fitted.mean_negative_
-    vector = ConceptVector.from_direction("faithful", site, fitted.direction_, *means)
-    unfaithful = [row for row in test if not faithful[row]]
-    if not unfaithful:
-        return
-    with said.model.edit(vector.add(1.0, position="last")):
-        written = said.model.generate([texts[row] for row in unfaithful], max_new_tokens=1)
-    steered = np.array([text.strip() == said.asked[row].bridge for text, row in zip(written, unfaithful, strict=True)])
-    yield shown("unfaithful explanations that name the bridge once steered", _share(steered, "share", null=0.0))
+    rows, faithful, scores = said.model.capture(texts, "resid.*", "last"), said.faith.faithful, np.zeros(len(texts))
+    named: list[bool] = []
+    for known, chosen, unseen in _folds(said):
+        fits = {site: Logistic().fit(one[known], faithful[known]) for site, one in rows.rows.items()}
+        areas = {
+            site: float(auroc((rows[site][chosen] @ one.direction_).numpy(), faithful[chosen]))
+            for site, one in fits.items()
+        }
+        site = max(areas, key=areas.__getitem__)
+        direction, means = fits[site].direction_, (fits[site].mean_positive_, fits[site].mean_negative_)
+        scores[unseen] = _standardised(*((rows[site][some] @ direction).numpy() for some in (unseen, known)))
+        vector = ConceptVector.from_direction("faithful", site, direction, *means)
+        wrong = [row for row in unseen if not faithful[row]]
+        with said.model.edit(vector.add(1.0, position="last")):
+            written = said.model.generate([texts[row] for row in wrong], max_new_tokens=1)
+        named += [text.strip() == said.asked[row].bridge for text, row in zip(written, wrong, strict=True)]
+    own = auroc_figure(scores, faithful, groups=said.people, null=0.5)
+    yield ClaimFigure("probe of faithful explanations", own, PROBED, "at least the baseline", own.value >= PROBED)
+    yield shown("unfaithful explanations that name the bridge once steered", _share(np.array(named), "share", null=0.0))
 
 
-def _people(said: _Said) -> tuple[list[int], list[int], list[int]]:
-    """The rows of three fifths of the people, of a fifth, and of the last one, each half confabulators."""
-    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for honest in (True, False):
-        people = sorted({one.person for one in said.asked if one.honest == honest})
-        of = {person: min(2, max(0, 5 * place // len(people) - 2)) for place, person in enumerate(people)}
+def _folds(said: _Said) -> Iterator[tuple[list[int], list[int], list[int]]]:
+    """Five times: rows of three fifths of the people to fit on, of a fifth to choose on, of the last to test on."""
+    people = [sorted({one.person for one in said.asked if one.honest == honest}) for honest in (True, False)]
+    fold = {person: place % 5 for side in people for place, person in enumerate(side)}
+    for test in range(5):
+        parts: tuple[list[int], list[int], list[int]] = ([], [], [])
         for row, one in enumerate(said.asked):
-            if one.honest == honest:
-                parts[of[one.person]].append(row)
-    return parts
+            parts[{test: 2, (test + 1) % 5: 1}.get(fold[one.person], 0)].append(row)
+        yield parts
+
+
+def _standardised(scores: Float[np.ndarray, "n"], known: Float[np.ndarray, "m"]) -> Float[np.ndarray, "n"]:
+    """Scores in units of those that the fit has seen, so that folds can be pooled."""
+    return (scores - known.mean()) / known.std()
