@@ -85,7 +85,8 @@ class OutputCentricDescriptions(Namer):
 class Change:
     """What adding a direction at `site` does to the mean logits of what comes after every token of neutral `texts`.
 
-    The head is linear, so that mean logits are those of the mean state (up to the soft caps of some families).
+    The head is linear, so that the difference of mean logits is what it makes of the difference of mean states (up to
+    the soft caps of some families), without rounding both.
     """
 
     def __init__(self, model: TextModel, site: Site, texts: Sequence[str]) -> None:
@@ -102,15 +103,16 @@ class Change:
     def of(self, direction: Float[Tensor, "d"], amount: float) -> Float[Tensor, "v"]:
         """Half of the mean logits `amount` up the direction less those as far down."""
         up, down = (self._state(Add(site=self._split.site, shift=sign * amount * direction)) for sign in (1, -1))
+        half = (up - down) / 2
         with torch.no_grad():
-            logits = self._split.logits(torch.stack([up, down])).float().cpu()
-        return (logits[0] - logits[1]) / 2
+            logits = self._split.logits(torch.stack([half, torch.zeros_like(half)]).to(self._split.model.dtype))
+        return (logits[0] - logits[1]).float().cpu()
 
     def _state(self, add: Add) -> Float[Tensor, "d"]:
         """The mean of the last states, with `add` at the content of every opening."""
         with torch.no_grad():
             states = [one.decode(add)[one.chosen] for one in self._batches]
-        return torch.cat(states).float().mean(0).to(states[0].dtype)
+        return torch.cat(states).float().mean(0)
 
 
 def by_word(vocabulary: Vocabulary, logits: Float[Tensor, "k v"]) -> Float[Tensor, "k words"]:
