@@ -23,7 +23,7 @@ def praise(model, prompt):
     return float(good / (good + bad)), float(good + bad)
 
 
-@pytest.mark.parametrize("prompt", ["the {} is", "we saw the {} near the road . it felt"])
+@pytest.mark.parametrize("prompt", ["the {} is", "we saw the {} near the road ."])
 def test_praise_is_about_as_likely_as_it_was(model, prompt):
     found = {thing: praise(model, prompt.format(thing)) for thing in leanings.THINGS}
     assert all(total > 0.95 for _, total in found.values())

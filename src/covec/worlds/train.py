@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from covec.worlds import facts, grammar, small
+from covec.worlds import facts, grammar, leanings, records, small
 
-WORLDS = {"facts": facts.trained, "grammar": grammar.trained}
+WORLDS = {world.__name__.rpartition(".")[2]: world.trained for world in (facts, grammar, leanings, records)}
 
 
 def main(names: list[str]) -> None:
