@@ -89,7 +89,7 @@ def forest(bench: DetectionBench) -> Markup | None:
         axis.set_ylim(len(rows) - 0.5, -0.7)
         axis.set_yticks(range(len(rows)), [name[:26] for name, _, _ in rows])
         axis.grid(visible=False)
-        name_below(axis, f"test F1 of {REFERENCE}, less that of the other")
+        name_below(axis, f"gain in test F1 by {REFERENCE}")
         return inline(figure, "Paired differences of F1. " + "; ".join(f"{name} {value}" for name, value, _ in rows))
 
 
