@@ -177,7 +177,7 @@ def alone(data):
     X, y = data[0].numpy().astype(float), data[2]
     folds = deal(list(range(len(y))), y)
     for rows in X:
-        variances, vectors = eigh(rows @ rows.T, driver="evd", check_finite=False, overwrite_a=True)
+        _, vectors = eigh(rows @ rows.T, driver="evd", check_finite=False, overwrite_a=True)
         for fold in range(5):
             block = vectors[folds == fold]
             for _ in LEAST_SQUARES:
