@@ -54,19 +54,23 @@ class Spectrum:
     def of(cls, X: Float[Tensor, "n d"]) -> Spectrum:
         """Factorise rows, by the smaller of their Gram and covariance matrices.
 
-        In NumPy and SciPy: their BLAS is half as fast again at this as torch's, and it is most of what a fit costs.
+        In NumPy and SciPy: their BLAS is half as fast again at this as torch's, and it is most of what a fit costs;
+        sums over rows cost torch many times as much.
         """
-        centred = X.double() - X.double().mean(0)
-        deviation = centred.square().mean(0).sqrt()
-        inverse = torch.where(deviation > 1e-6 * X.abs().amax(0), 1 / deviation, 0.0)  # float32 resolves no less
-        Z = (centred * inverse).numpy()
+        Z = X.numpy().astype(np.float64)
         n, d = Z.shape
+        Z -= Z.mean(0)
+        deviation = np.sqrt(np.einsum("nd,nd->d", Z, Z) / n)
+        varies = deviation > 1e-6 * np.abs(X.numpy()).max(0)  # float32 resolves no less
+        inverse = np.divide(1.0, deviation, out=np.zeros(d), where=varies)
+        Z *= inverse
         products = (Z @ Z.T if n < d else Z.T @ Z).T  # the same, in the order that LAPACK works on without a copy
         variances, vectors = eigh(products, driver="evd", check_finite=False, overwrite_a=True)
         kept = slice(np.searchsorted(variances, 1e-10 * variances[-1], side="right"), None)
         variances, vectors = variances[kept], vectors[:, kept]
         coordinates = vectors * np.sqrt(variances) if n < d else Z @ vectors
-        return cls(torch.from_numpy(Z), inverse, torch.from_numpy(coordinates), torch.from_numpy(variances / n))
+        found = (Z, inverse, coordinates, variances / n)
+        return cls(*map(torch.from_numpy, found))
 
     def direction(self, weights: Float[Tensor, "r"]) -> Float[Tensor, "d"]:
         """Weights on the axes as a direction in the space of the rows."""
