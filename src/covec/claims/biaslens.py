@@ -72,9 +72,8 @@ def _planted(setting: _Setting) -> Iterator[ClaimFigure]:
         OTHERS: leanings.plain(setting.texts),
     }
     measured = [_measured(model, texts, site, setting.codes, setting) for site in model.select("resid.*")]
-    accurate = [one for one, _ in measured if np.mean(list(one.accuracy.values())) >= ACCURATE] or [
-        one for one, _ in measured
-    ]
+    found = [one for one, _ in measured]
+    accurate = [one for one in found if np.mean(list(one.accuracy.values())) >= ACCURATE] or found
     scores = _scores(accurate, setting.things)
     said = np.array([abs(_said(model, f"the {thing} is", leanings.GOOD, leanings.BAD)) for thing in setting.things])
     embeddings = np.array([_embedded_gap(model, thing) for thing in setting.things])

@@ -6,7 +6,7 @@ embedded model the paper's pattern is shown, and no rule rests on it.
 
 Where the card leaves a choice: noise is a tenth of the vector, over 200 pairs of width 64; angles and ratios are those
 of mean vectors, measured across halves; the middle layer is after block 1 of 4; the probe is a ridge regression, on
-statements that it was not fitted on.
+statements about people that it was not fitted on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from covec.find.ridge import Ridge
 from covec.measure.truth_vector_context import ContextChange, truth_vector_context, truth_vectors
 from covec.models.load import load
 from covec.models.sites import Site
-from covec.statistics.auroc import accuracy
+from covec.models.text import TextModel
 from covec.statistics.figure import Figure
+from covec.statistics.intervals import accuracy_figure
 from covec.worlds import capitals, records
 from covec.worlds.contexts import turned
 
@@ -75,15 +76,7 @@ def _records(setting: _Setting) -> Iterator[ClaimFigure]:
     model, labels = records.model(), [place % 2 == 0 for place in range(setting.people)]
     texts = records.statements(labels)
     told = {kind: records.records(texts, conflicting=kind == "conflicting") for kind in ("aligned", "conflicting")}
-    prompts = [
-        records.TEMPLATE.format(context="", statement=text, task=task) for text in texts for task in records.TASKS
-    ]
-    right = np.array([label == (task == "support") for label in labels for task in records.TASKS])
-    rows = model.capture(prompts, MIDDLE, "last")[MIDDLE]
-    half = np.arange(len(right)) < len(right) // 2
-    scores = Ridge().fit(rows[half], right[half]).decision_function(rows[~half])
-    share = Figure(accuracy(scores, right[~half], 0.0), null=0.5, n=int((~half).sum()), how=f"accuracy at {MIDDLE}")
-    yield at_least("records: truth is read by a probe", share, READABLE)
+    yield at_least("records: truth is read by a probe", _readable(model), READABLE)
 
     def vectors(contexts: tuple[str, ...] | None) -> torch.Tensor:
         found = truth_vectors(
@@ -101,6 +94,20 @@ def _records(setting: _Setting) -> Iterator[ClaimFigure]:
         found["conflicting"].angle,
         found["aligned"].angle,
     )
+
+
+def _readable(model: TextModel) -> Figure:
+    """Accuracy of a probe of what is right, on statements about that half of the people that it was not fitted on."""
+    asked = list(product(records.PEOPLE, records.TOWNS, records.TASKS))
+    prompts = [
+        records.TEMPLATE.format(context="", statement=f"{person} {town}", task=task) for person, town, task in asked
+    ]
+    right = np.array([(records.homes()[person] == town) == (task == "support") for person, town, task in asked])
+    known = np.array([person in records.PEOPLE[::2] for person, _, _ in asked])
+    rows = model.capture(prompts, MIDDLE, "last")[MIDDLE]
+    scores = Ridge().fit(rows[known], right[known]).decision_function(rows[~known])
+    unseen = [person for (person, _, _), one in zip(asked, known, strict=True) if not one]
+    return accuracy_figure(scores, right[~known], groups=unseen, null=0.5)
 
 
 def _embedded(setting: _Setting) -> Iterator[ClaimFigure]:
