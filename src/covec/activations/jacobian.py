@@ -126,8 +126,7 @@ class _Moved:
 def _linear(target: Float[Tensor, "rows out"], moved: Sequence[_Moved]) -> Linearised:
     """Products of one row's target and one row's leaves, as many a backward pass as there are rows."""
     rows, width = target.shape
-    reached = [one for one in moved if one.leaf is not None]
-    leaves = [one.leaf for one in reached]
+    leaves = [one.leaf for one in moved if one.leaf is not None]
     found = []
     for start in range(0, width if leaves else 0, rows):
         some = torch.zeros_like(target)

@@ -20,7 +20,7 @@ from covec.models.sites import Site
 from covec.models.text import TextModel
 from covec.models.tokens import Span
 
-_TOLD = Position.parse("span/mean")
+_MEAN = Position.parse("span/mean")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Facts:
 
     def subset(self, rows: Sequence[int]) -> Facts:
         """Those at `rows`, in that order."""
-        objects, sources = (tuple(column[row] for row in rows) for column in (self.objects, self.sources))
-        return replace(self, asked=self.asked.subset(rows), objects=objects, sources=sources)
+        objects, sources = (tuple(self.objects[row] for row in rows), tuple(self.sources[row] for row in rows))
+        return Facts(self.asked.subset(rows), objects, sources)
 
     def answered(self) -> list[int]:
         """The rows whose object, all tokens of it, is what the model writes next."""
@@ -91,11 +91,18 @@ class Facts:
 
     def told(self, site: Site) -> Float[Tensor, "n d"]:
         """What tells each object: the mean activation of the tokens that its own tokens follow."""
+        return self._read(site, [(item.layout.last, item.layout.length) for item in self.asked.tokens])
+
+    def at_subjects(self, site: Site) -> Float[Tensor, "n d"]:
+        """The activation of the last token of each subject."""
+        return self._read(site, [(source, source + 1) for source in self.sources])
+
+    def _read(self, site: Site, spans: Sequence[Span]) -> Float[Tensor, "n d"]:
         tokens = [
-            replace(item, layout=replace(item.layout, span=(item.layout.last, item.layout.length)))
-            for item in self.asked.tokens
+            replace(item, layout=replace(item.layout, span=span))
+            for item, span in zip(self.asked.tokens, spans, strict=True)
         ]
-        return capture_tokens(self.asked.model, tokens, site, [_TOLD])[_TOLD][site]
+        return capture_tokens(self.asked.model, tokens, site, [_MEAN])[_MEAN][site]
 
     def linearised(self, row: int, sites: Sequence[Site], site: Site) -> Linearised:
         """What tells the object of `row` at `site`, linear in its subject at each of `sites`."""

@@ -108,7 +108,8 @@ class Relation:
 def relation(name: str) -> Relation:
     """The relation called `name`, one of `RELATIONS`."""
     template, subjects = _RELATIONS[name]
-    first, facts = [], []
+    first: list[tuple[str, str]] = []
+    facts: list[tuple[str, str]] = []
     for called, listed in subjects.items():
         known = listed.split(", ")
         shown = len(first) < SOLVED
