@@ -21,7 +21,7 @@ from covec.claims._figures import above, at_least, mean_figure, shown
 from covec.concepts.packaged import concept_graph
 from covec.models.load import load
 from covec.models.vocabulary import Vocabulary
-from covec.name.conceptualization import all_concepts, conceptualize, grow, layer_encoder
+from covec.name.conceptualization import all_concepts, grow, layer_encoder, named
 from covec.statistics.figure import Figure
 from covec.statistics.proportions import wilson
 from covec.worlds.topics import TOPICS, about
@@ -53,13 +53,13 @@ def claim(reduced: bool = False) -> Claim:
     grown = grow(texts, graph, encode, SIZE)
     whole = all_concepts(graph)
     sets = {"grown": grown, "top level": tuple(graph), "all": whole}
-    vectors = {name: conceptualize(texts, concepts, encode) for name, concepts in sets.items()}
+    vectors = {name: rows @ encode(named(concepts)).T for name, concepts in sets.items()}
     agreement = {name: _agreement(rows, found, triplets) for name, found in vectors.items()}
     words, rng = list(Vocabulary(model).words), np.random.default_rng(0)
     random = []
     for _ in range(setting.random):
         concepts = [str(word) for word in rng.choice(words, SIZE, replace=False)]
-        random.append(_agreement(rows, conceptualize(texts, concepts, encode), triplets).value)
+        random.append(_agreement(rows, rows @ encode(named(concepts)).T, triplets).value)
     null = mean_figure(random, f"mean over sets of {SIZE} random words")
     own, surrogate = _nearest_topic(rows, labels), _nearest_topic(vectors["grown"], labels)
     return Claim(
