@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from covec.concepts.examples import Examples
 from covec.errors import CovecError, ExamplesError, ModelError
-from covec.find._frames import Frame, Frames, nearest
-from covec.find._guided import guided
-from covec.find.frame_representation import FrameRepresentation
+from covec.find._frames import nearest
+from covec.find.frame_representation import Frame, FrameRepresentation, Frames, guided
 from covec.models.sites import Site
 from covec.models.text import TextModel
 

@@ -57,13 +57,18 @@ class Frames:
     The rows of the unembedding are centred and whitened by their own covariance (the causal inner product of
     arXiv:2311.03658): symmetrically, so that they stay directions of what the head reads.
 
+    Parameters
+    ----------
+    whiten
+        Without, the rows are centred alone.
+
     Raises
     ------
     ModelError
         The model has no unembedding, or one that does not read the stream itself.
     """
 
-    def __init__(self, model: TextModel) -> None:
+    def __init__(self, model: TextModel, whiten: bool = True) -> None:
         Vocabulary(model)
         self.model = model
         self._rows = model.module.get_output_embeddings().weight.detach()[: len(model.tokenizer)]  # type: ignore[operator]
@@ -72,7 +77,7 @@ class Frames:
         covariance = torch.stack([rows.T @ rows for rows in centred]).sum(0) / len(self._rows)
         variances, axes = torch.linalg.eigh(covariance)
         kept = variances > _ROUNDING * variances[-1]
-        self._sizes, self._axes = variances[kept].sqrt(), axes[:, kept]
+        self._sizes, self._axes = variances[kept].sqrt() if whiten else torch.ones_like(variances[kept]), axes[:, kept]
 
     def tokens(self, word: str) -> list[int]:
         """The ids of `word` behind a space; a word without any is refused."""

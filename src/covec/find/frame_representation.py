@@ -1,7 +1,7 @@
 """Frame representation: words of several tokens as frames of the unembedding, and concepts as what their words share.
 
 "Frame Representation Hypothesis: Multi-Token LLM Interpretability and Concept-Guided Text Generation",
-arXiv:2412.07334. How a concept guides what a model writes stands in `covec.find._guided`.
+arXiv:2412.07334. `Frames` makes frames of words, and `guided` lets a concept's frame guide what a model writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from torch import Tensor
 from covec.concepts.examples import Examples
 from covec.errors import ExamplesError, ModelError
 from covec.find._finder import Finder, Fits
-from covec.find._frames import Frames
+from covec.find._frames import Frame as Frame
+from covec.find._frames import Frames as Frames
+from covec.find._guided import guided as guided
 from covec.find._rows import Labels, Units, as_cells
 from covec.models.sites import Site
 from covec.models.text import TextModel
