@@ -27,10 +27,10 @@ def small_model() -> TextModel:
 
 @pytest.fixture(scope="session")
 def concepts() -> dict[str, Examples]:
-    """Every fourth pair."""
+    """Every eighth pair."""
     found = {}
     for name, whole in list(bench.packaged().items())[:2]:
-        found[name] = whole.subset([row for row in range(len(whole)) if row // 2 % 4 == 0])
+        found[name] = whole.subset([row for row in range(len(whole)) if row // 2 % 8 == 0])
     return found
 
 
