@@ -8,6 +8,7 @@ from importlib.util import module_from_spec
 import pytest
 
 from covec import catalog, claims
+from covec.cli import run as command_line
 from covec.errors import CovecError
 from covec.statistics.figure import Figure
 
@@ -59,3 +60,18 @@ def test_unknown_systems_and_missing_claims_are_told_apart():
 def test_every_claim_belongs_to_a_system():
     known = {system.id for system in catalog.systems()}
     assert set(claims.available()) <= known
+
+
+@pytest.mark.usefixtures("raptor")
+def test_all_claims_make_one_table(capsys):
+    assert command_line(["claims", "--all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["claim", "rules"], ["raptor", "holds"]]
+    assert lines[1].endswith("accuracy: 0.90 [0.80, 0.95], null 0.50, n 100; baseline 0.70; above the baseline")
+
+
+def test_figures_that_are_only_shown_are_no_rules():
+    shown = claims.ClaimFigure("control", Figure(0.5), None, claims.SHOWN, True)
+    claim = claims.Claim("raptor", (shown, figure(False)))
+    assert claim.rules == (figure(False),)
+    assert [line[:5] for line in str(claim).splitlines()[1:]] == ["     ", "  NO "]

@@ -38,6 +38,12 @@ class ClaimFigure:
     rule: str
     holds: bool
 
+    @property
+    def beside(self) -> str:
+        """The figure and, where there is one, its baseline."""
+        baseline = self.baseline if isinstance(self.baseline, Figure | None) else Figure(self.baseline)
+        return f"{self.figure}" + ("" if baseline is None else f"; baseline {baseline}")
+
     def to_json(self) -> dict[str, Any]:
         """As `covec claims --json` prints it."""
         baseline = self.baseline.to_json() if isinstance(self.baseline, Figure) else self.baseline
@@ -63,13 +69,16 @@ class Claim:
         """Whether every rule holds."""
         return bool(self.figures) and all(figure.holds for figure in self.figures)
 
+    @property
+    def rules(self) -> tuple[ClaimFigure, ...]:
+        """The figures that it rests on: those that are only shown left out."""
+        return tuple(figure for figure in self.figures if figure.rule != SHOWN)
+
     def __str__(self) -> str:
         lines = [f"{self.id}: {'holds' if self.passed else 'fails here'}, {self.seconds:.0f} s"]
         for figure in self.figures:
-            baseline = figure.baseline if isinstance(figure.baseline, Figure | None) else Figure(figure.baseline)
-            beside = "" if baseline is None else f"; baseline {baseline}"
             holds = "   " if figure.rule == SHOWN else "yes" if figure.holds else "NO "
-            lines.append(f"  {holds}  {figure.name}: {figure.figure}{beside}; {figure.rule}")
+            lines.append(f"  {holds}  {figure.name}: {figure.beside}; {figure.rule}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

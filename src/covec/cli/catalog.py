@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from covec.cli import _options as options
 from covec.cli._output import note, show, table, working
 from covec.errors import CovecError
+
+if TYPE_CHECKING:
+    from covec.claims import Claim
 
 
 def systems(
@@ -63,6 +67,20 @@ def claims(
             if every or write:
                 note(f"{claim.id}: {'holds' if claim.passed else 'fails here'}, {runner.write(claim).name} written")
     documents = [claim.to_json() for claim in found]
-    show(documents if every else documents[0], json, lambda: "\n\n".join(str(claim) for claim in found))
+    show(documents if every else documents[0], json, lambda: _table(found) if every else str(found[0]))
     if not all(claim.passed for claim in found):
         raise typer.Exit(1)
+
+
+def _table(claims: Sequence[Claim]) -> str:
+    """All claims, a line each: the first figure that fails, or else the first, stands for it."""
+    rows = []
+    for claim in claims:
+        rules = claim.rules
+        told = next((one for one in rules if not one.holds), rules[0] if rules else None)
+        held = f"{sum(one.holds for one in rules)} of {len(rules)}"
+        outcome = "holds" if claim.passed else "fails here"
+        rows.append(
+            (claim.id, outcome, held, round(claim.seconds), f"{told.name}: {told.beside}; {told.rule}" if told else "")
+        )
+    return table(("claim", "", "rules kept", "seconds", "the first that fails, or the first"), rows)
