@@ -83,5 +83,7 @@ def test_what_cannot_be_measured_is_refused(rows):
         biaslens({}, *references)
     with pytest.raises(ExamplesError, match=r"t has rows of shape \[80, 3\]: give \[n, 12\], of 10 texts at least"):
         biaslens({"t": rows["nearer"][:, :3]}, *references)
+    with pytest.raises(ExamplesError, match="0 permutations, 40 draws: a null needs one"):
+        biaslens({"t": rows["nearer"]}, *references, permutations=0)
     with pytest.raises(ExamplesError, match="a target cannot be called 'other texts'"):
         biaslens({"other texts": rows["nearer"]}, *references)

@@ -96,7 +96,8 @@ def biaslens(
     Raises
     ------
     ExamplesError
-        There is no target, widths differ, a number is not finite, or a concept has fewer than ten texts.
+        There is no target, widths differ, a number is not finite, a concept has fewer than ten texts, or there are too
+        few permutations or draws.
 
     Notes
     -----
@@ -108,6 +109,8 @@ def biaslens(
     """
     probes = {**targets, FIRST: first, SECOND: second}
     _check(targets, {**probes, OTHERS: others})
+    if permutations < 1 or draws < 2:
+        raise ExamplesError(f"{permutations} permutations, {draws} draws: a null needs one, an interval needs two")
     concepts = _concepts(list(probes.values()), others, encode)
     null = np.abs(list(_shuffled(concepts[:-2], first, second, others, encode, permutations, seed)))
     drawn = np.stack(list(_drawn_again(list(probes.values()), others, encode, draws, seed)))
