@@ -87,9 +87,9 @@ class _World:
         listed = dict(list(word_categories().items())[: setting.categories])
         ids = {name: rng.permutation(_tokens(vocabulary, words)).tolist() for name, words in listed.items()}
         taken = {one for words in word_categories().values() for one in _tokens(vocabulary, words)}
-        marked = (vocabulary.model.tokenizer.convert_ids_to_tokens(one) for one in range(len(model.tokenizer)))
-        known = {one for variants in vocabulary.words.values() for one in variants}
-        common = [one for one, piece in enumerate(marked) if one in known - taken and piece.startswith("Ġ")]
+        free = {one for variants in vocabulary.words.values() for one in variants} - taken
+        pieces = model.tokenizer.convert_ids_to_tokens(sorted(free))
+        common = [one for one, piece in zip(sorted(free), pieces, strict=True) if piece.startswith("Ġ")]
         sites = [f"resid.{block}" for block in (*EARLY, *LATER, LAST)]
         return cls(
             model,
