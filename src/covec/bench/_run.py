@@ -157,7 +157,8 @@ class _Bench:
                 examples = self.known[other]
                 rows = np.array([row for row, key in enumerate(examples.keys) if key not in judged], dtype=np.intp)
                 if len(set(examples.labels[rows].tolist())) == 2:
-                    found.setdefault(name, (other, rows))
+                    found[name] = (other, rows)
+                    break
         return found if len(found) == len(names) else {}
 
     def settings_json(self) -> dict[str, Any]:
