@@ -29,7 +29,7 @@ VERDICTS = "right", "wrong"
 TEMPLATE = "{context}{statement} {task} :"
 WORDS = (*PEOPLE, *TOWNS, *TASKS, *VERDICTS, "fact", "record", ".", ":")
 LONGEST = 9
-_STEPS, _ROWS = 1200, 64
+_STEPS, _ROWS = 2200, 64
 
 
 @cache
