@@ -5,8 +5,9 @@ stand before a statement, a record that contradicts must turn the truth vector f
 embedded model the paper's pattern is shown, and no rule rests on it.
 
 Where the card leaves a choice: noise is a tenth of the vector, over 200 pairs of width 64; angles and ratios are those
-of mean vectors, measured across halves; the middle layer is after block 1 of 4; the probe is a ridge regression, on
-statements about people that it was not fitted on.
+of mean vectors, measured across halves; the middle layer is after block 1 of 4. That truth is readable is asked of the
+small model as a whole, so after its last block, and shown in the middle, too; the probe is a ridge regression, judged
+on statements about people that it was not fitted on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from covec.worlds.contexts import turned
 
 DEGREES, SHARE, READABLE = 2.0, 0.05, 0.95  # the numbers of the rules
 ROTATIONS, STRETCHES = (0.0, 30.0, 60.0, 90.0), (0.5, 1.0, 2.0)
-MIDDLE = Site("resid", 1)  # of the small model's four blocks
+MIDDLE, LAST = Site("resid", 1), Site("resid", 3)  # of the small model's four blocks
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def _records(setting: _Setting) -> Iterator[ClaimFigure]:
     model, labels = records.model(), [place % 2 == 0 for place in range(setting.people)]
     texts = records.statements(labels)
     told = {kind: records.records(texts, conflicting=kind == "conflicting") for kind in ("aligned", "conflicting")}
-    yield at_least("records: truth is read by a probe", _readable(model), READABLE)
+    yield at_least("records: truth is read by a probe", _readable(model, LAST), READABLE)
+    yield shown("records: truth is read by a probe in the middle", _readable(model, MIDDLE), READABLE)
 
     def vectors(contexts: tuple[str, ...] | None) -> torch.Tensor:
         found = truth_vectors(
@@ -96,7 +98,7 @@ def _records(setting: _Setting) -> Iterator[ClaimFigure]:
     )
 
 
-def _readable(model: TextModel) -> Figure:
+def _readable(model: TextModel, site: Site) -> Figure:
     """Accuracy of a probe of what is right, on statements about that half of the people that it was not fitted on."""
     asked = list(product(records.PEOPLE, records.TOWNS, records.TASKS))
     prompts = [
@@ -104,7 +106,7 @@ def _readable(model: TextModel) -> Figure:
     ]
     right = np.array([(records.homes()[person] == town) == (task == "support") for person, town, task in asked])
     known = np.array([person in records.PEOPLE[::2] for person, _, _ in asked])
-    rows = model.capture(prompts, MIDDLE, "last")[MIDDLE]
+    rows = model.capture(prompts, site, "last")[site]
     scores = Ridge().fit(rows[known], right[known]).decision_function(rows[~known])
     unseen = [person for (person, _, _), one in zip(asked, known, strict=True) if not one]
     return accuracy_figure(scores, right[~known], groups=unseen, null=0.5)
