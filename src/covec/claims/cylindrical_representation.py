@@ -6,9 +6,9 @@ over the length of the shift, of the log-probability of the mannered answer, a t
 
 Where the card leaves a choice: a sample's shift is its own direction for the law of sine and cosine, and the axis' part
 of it for what similarity tells; the law keeps its published powers; correlations are within concepts, so that what a
-concept itself explains counts for nothing; shifts are half as long as the axis and as long, on all tokens but the
-first: at the published lengths, up to three times it, hardly any answer of this model becomes likelier, and a slope is
-that of the damage.
+concept itself explains counts for nothing; lengths go up to three times that of the axis, as published, on all tokens
+but the first. At those hardly any answer of this model becomes likelier, so that a slope is that of the damage; what a
+shift as long as the axis does is shown beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from covec.statistics.figure import Figure
 from covec.worlds.manners import MANNERS, QUESTIONS, mannered, plain, prompt
 
 OVERLAP, RANK, ALONE, SHARED, TELLS, EXPLAINS = (0.4, 0.8), 5.0, 0.99, (0.2, 0.9), 0.2, 0.3  # the numbers of the rules
-LENGTHS = (0.5, 1.0)  # of the shift, in lengths of the axis; beside none at all
+LENGTHS = (1.5, 3.0)  # of the shift, in lengths of the axis; beside none at all
 CONCEPTS, WIDTH, NEAR, CHANGED = 200, 64, 0.2, 4  # of the world of overlapping directions
 
 
@@ -90,7 +90,8 @@ def _changes(concepts: Float[Tensor, "k d"], rng: np.random.Generator, samples: 
 class _Samples:
     """Held-out samples at one site: concept, question, difference, cosine with its axis, and steerabilities.
 
-    `own` is that of the sample's own direction over the squared length of the axis, `axis` that of its axis part [n].
+    `own` is that of the sample's own direction over the squared length of the axis, `near` the same up to one length of
+    the axis, `axis` that of its axis part [n].
     """
 
     site: str
@@ -99,6 +100,7 @@ class _Samples:
     differences: Float[Tensor, "n d"]
     cosines: Float[np.ndarray, "n"]
     own: Float[np.ndarray, "n"]
+    near: Float[np.ndarray, "n"]
     axis: Float[np.ndarray, "n"]
 
     def within(self, values: np.ndarray) -> np.ndarray:
@@ -124,16 +126,19 @@ def _samples(model: TextModel, site: str, setting: _Setting) -> _Samples:
     cylinders = [cylindrical_representation(each[torch.from_numpy(~tested)]) for each in differences]
     held = [each[torch.from_numpy(tested)] for each in differences]
     before = _likely(answered, batches, None)
-    slopes = {}
-    for penalty in (0.0, 1.0):
-        found = [before]
-        for length in LENGTHS:
-            shifts = [
-                one.steering(each, length * float(one.axis.norm()), penalty)
-                for one, each in zip(cylinders, held, strict=True)
-            ]
-            found.append(_likely(answered, batches, torch.cat(shifts)))
-        slopes[penalty] = np.polyfit((0.0, *LENGTHS), np.stack(found), 1)[0]
+
+    def steered(length: float, penalty: float) -> np.ndarray:
+        shifts = [
+            one.steering(each, length * float(one.axis.norm()), penalty)
+            for one, each in zip(cylinders, held, strict=True)
+        ]
+        return _likely(answered, batches, torch.cat(shifts))
+
+    own, axis = (
+        np.polyfit((0.0, *LENGTHS), np.stack([before, *(steered(length, penalty) for length in LENGTHS)]), 1)[0]
+        for penalty in (0.0, 1.0)
+    )
+    near = steered(1.0, 0.0) - before
     sizes = np.repeat([float(one.axis.norm()) for one in cylinders], int(tested.sum()))
     cosines = [
         torch.nn.functional.cosine_similarity(each, one.axis[None]).numpy()
@@ -142,7 +147,7 @@ def _samples(model: TextModel, site: str, setting: _Setting) -> _Samples:
     concepts = np.repeat(np.arange(len(manners)), int(tested.sum()))
     questions = np.tile(np.flatnonzero(tested), len(manners))
     return _Samples(
-        site, concepts, questions, torch.cat(held), np.concatenate(cosines), slopes[0.0] / sizes**2, slopes[1.0]
+        site, concepts, questions, torch.cat(held), np.concatenate(cosines), own / sizes**2, near / sizes**2, axis
     )
 
 
@@ -168,10 +173,14 @@ def _steered(samples: _Samples) -> Iterator[ClaimFigure]:
     low, high = SHARED
     cosine = _bootstrapped(samples, lambda rows: samples.cosines[rows].mean(), "mean over samples")
     yield ClaimFigure(f"{site}: cosine with the axis", cosine, None, f"{low} to {high}", low <= cosine.value <= high)
-    steered, law, along = map(samples.within, (samples.own, sine_law(samples.cosines), samples.cosines))
-    by_law = _bootstrapped(samples, lambda rows: _correlation(steered[rows], law[rows]), "sine and cosine")
-    by_cosine = _bootstrapped(samples, lambda rows: _correlation(steered[rows], along[rows]), "cosine alone")
-    yield above(f"{site}: correlation of steerability with the law", by_law, by_cosine)
+    law, along = map(samples.within, (sine_law(samples.cosines), samples.cosines))
+    for steerability, what in ((samples.own, ""), (samples.near, ", up to one length of the axis")):
+        steered = samples.within(steerability)
+        by_law, by_cosine = (
+            _correlated(samples, steered, by, how) for by, how in ((law, "sine and cosine"), (along, "cosine alone"))
+        )
+        judged = shown if what else above
+        yield judged(f"{site}: correlation of steerability with the law{what}", by_law, by_cosine)
     unit = torch.nn.functional.normalize(samples.differences, dim=1)
     alike, apart = (unit @ unit.T).numpy(), np.abs(samples.axis[:, None] - samples.axis)
 
@@ -187,8 +196,16 @@ def _steered(samples: _Samples) -> Iterator[ClaimFigure]:
         _correlation(alike[one, other], apart[one, other]) ** 2, n=len(one), how="squared, over the same pairs"
     )
     yield ClaimFigure(f"{site}: share that it explains", share, EXPLAINS, "below the baseline", share.value < EXPLAINS)
-    steers = _bootstrapped(samples, lambda rows: (samples.axis[rows] > 0).mean(), "share of samples")
-    yield shown(f"{site}: samples whose answer the axis makes likelier", steers)
+    far, near = (_positive(samples, each) for each in (samples.own, samples.near))
+    yield shown(f"{site}: answers that become likelier; up to one length of the axis", far, near)
+
+
+def _correlated(samples: _Samples, one: np.ndarray, other: np.ndarray, how: str) -> Figure:
+    return _bootstrapped(samples, lambda rows: _correlation(one[rows], other[rows]), how)
+
+
+def _positive(samples: _Samples, values: np.ndarray) -> Figure:
+    return _bootstrapped(samples, lambda rows: float((values[rows] > 0).mean()), "share of samples")
 
 
 def _bootstrapped(samples: _Samples, statistic: Callable[[np.ndarray], float], how: str, draws: int = 500) -> Figure:
