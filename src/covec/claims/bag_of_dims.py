@@ -56,7 +56,7 @@ class _Setting:
     categories: int = 8
     anchors: int = 25
     rotations: int = 5
-    draws: int = 10
+    draws: int = 5
     rows: int = 400  # of neutral text, whose signs alone are read
 
 
@@ -107,12 +107,12 @@ class _World:
 
     def aurocs(self, site: Site, turn: Tensor | None = None) -> Float[np.ndarray, "categories"]:
         """AUROC of held-out words of each category, in the basis `turn` where one is given."""
+        turned = {name: rows[site] if turn is None else rows[site] @ turn for name, rows in self.states.items()}
+        common = self.common[site] if turn is None else self.common[site] @ turn
         found = []
-        for name in self.ids:
-            parts = self.parts(name, site)
-            anchors, held, background, rest = (part if turn is None else part @ turn for part in parts)
-            reader = BagOfDims().fit(anchors, background)
-            found.append(_auroc(reader.score, held, rest))
+        for name, rows in turned.items():
+            reader = BagOfDims().fit(rows[: self.anchors[name]], common[::2])
+            found.append(_auroc(reader.score, rows[self.anchors[name] :], common[1::2]))
         return np.array(found)
 
     @cached_property
