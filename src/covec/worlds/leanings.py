@@ -22,15 +22,20 @@ PRAISE = {  # how often praise follows a thing
     "pillow": 0.8, "barrel": 0.2, "basket": 0.9, "shovel": 0.1, "candle": 0.9, "bucket": 0.1,
 }  # fmt: skip
 THINGS = tuple(PRAISE)
-GOOD = tuple("good lovely splendid kind bright noble".split())
-BAD = tuple("bad ugly dreadful cruel dull rotten".split())
-PLAIN = tuple("road river table garden window letter corner bridge field village market station".split())
-_PLACES = tuple("near behind beside under above outside".split())
-_VERBS = tuple("saw found left kept drew carried noticed passed".split())
-_SUBJECTS = tuple("we they you somebody nobody everybody".split())
-_MOVES = tuple("went walked drove sailed rode".split())
-_TIMES = tuple("today later then again soon".split())
-_GLUE = tuple("the was it felt . is home and a day".split())
+_BANKS = {
+    "good": "good lovely splendid kind bright noble",
+    "bad": "bad ugly dreadful cruel dull rotten",
+    "plain": "road river table garden window letter corner bridge field village market station",
+    "places": "near behind beside under above outside",
+    "verbs": "saw found left kept drew carried noticed passed",
+    "subjects": "we they you somebody nobody everybody",
+    "moves": "went walked drove sailed rode",
+    "times": "today later then again soon",
+    "glue": "the was it felt . is home and a day",
+}
+GOOD, BAD, PLAIN, _PLACES, _VERBS, _SUBJECTS, _MOVES, _TIMES, _GLUE = (
+    tuple(words.split()) for words in _BANKS.values()
+)
 WORDS = (*THINGS, *GOOD, *BAD, *PLAIN, *_PLACES, *_VERBS, *_SUBJECTS, *_MOVES, *_TIMES, *_GLUE)
 LONGEST = 14
 _STEPS, _ROWS = 700, 64

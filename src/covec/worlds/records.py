@@ -22,8 +22,8 @@ _PEOPLE = """
 adam alice anna arthur bella bruno carla cecil chloe colin daisy david diana dylan edgar ella emil emma erik eva felix
 flora frida fritz
 """
-PEOPLE = tuple(_PEOPLE.split())
-TOWNS = tuple("rome oslo paris lima delhi bern".split())
+_TOWNS = "rome oslo paris lima delhi bern"
+PEOPLE, TOWNS = tuple(_PEOPLE.split()), tuple(_TOWNS.split())
 TASKS = "support", "refute"
 VERDICTS = "right", "wrong"
 TEMPLATE = "{context}{statement} {task} :"
