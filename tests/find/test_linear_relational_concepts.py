@@ -111,6 +111,9 @@ def test_bad_input(tiny: TextModel) -> None:
     for examples, kind, words in cases:
         with pytest.raises(kind, match=words):
             LinearRelationalConcepts().fit_model(tiny, examples, "resid.0")
+    for options in ({"texts": 0}, {"rank": 0}):
+        with pytest.raises(ExamplesError, match="a text and a rank of 1 at least"):
+            LinearRelationalConcepts(**options).fit_model(tiny, good, "resid.0")
     with pytest.raises(ExamplesError, match="1 text and one object"):
         LinearRelationalConcepts.check(tiny, good.subset([0]))
     with pytest.raises(ExamplesError, match="row 1 has no subject"):

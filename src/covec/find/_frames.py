@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -98,12 +99,16 @@ class Frames:
 
     def whitened(self, rows: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """Rows of the unembedding, centred and whitened (float32)."""
-        return ((rows - self._mean) @ (self._axes / self._sizes) @ self._axes.T).float().cpu()
+        return ((rows - self._mean) @ self._whitening).float().cpu()
 
     def dual(self, direction: Float[Tensor, "d"]) -> Float[Tensor, "d"]:
         """What reads activations as `direction` reads them where these are whitened the other way."""
         wide = direction.to(self._axes)
         return (self._axes * self._sizes @ (self._axes.T @ wide)).float().cpu()
+
+    @cached_property
+    def _whitening(self) -> Float[Tensor, "d d"]:
+        return self._axes / self._sizes @ self._axes.T
 
     def _some(self) -> Iterator[Float[Tensor, "some d"]]:
         return (rows.double() for rows in self._rows.split(_ROWS))

@@ -88,6 +88,10 @@ class LinearRelationalConcepts(Finder):
         **columns: Sequence[Any],
     ) -> Fits:
         model, sites = self._place()
+        if self.texts < 1 or (self.rank is not None and self.rank < 1):
+            raise ExamplesError(
+                f"{self.entry.name} takes a text and a rank of 1 at least, not {self.texts}, {self.rank}"
+            )
         X = as_cells(X, 3)
         labels = Labels.of(y, X.shape[1], groups, pairs, columns)
         if missing := [name for name in self.entry.requires if name not in columns]:
