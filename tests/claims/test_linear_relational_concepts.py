@@ -35,7 +35,7 @@ def test_likelihoods_are_those_of_plain_passes(facts, smol):
         ids = [*item.ids[: item.layout.last + 1], *answer]
         with torch.no_grad():
             said = smol.module(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
-        wanted = min(float(said[item.layout.last + place, token]) for place, token in enumerate(answer))
+        wanted = min(float(said[item.layout.last + place, token].detach()) for place, token in enumerate(answer))
         assert float(value) == pytest.approx(wanted, abs=1e-3)
 
 
