@@ -10,6 +10,7 @@ import pytest
 
 from covec.bench.result import DetectionBench, Row
 from covec.report import bench as report
+from covec.report import words
 from covec.statistics.figure import Figure
 
 CONCEPTS = ("food", "<script>alert(1)</script>", "times")
@@ -88,7 +89,9 @@ def test_every_method_stands_on_it_with_its_rank_and_the_critical_difference(pag
     assert page.count("Critical difference") == 2
     assert "SuperActivators against the other aggregators" in page
     for gain in bench.differences:
-        assert f"<td>{gain.finder}</td><td>{gain.rival}</td>" in page
+        assert f"<td>{gain.finder}</td>" in page
+        assert f">less {gain.rival}</th>" in page
+        assert words.interval(gain.overall) in page
 
 
 def test_one_concept_alone_says_that_it_tells_no_differences():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from covec.report.pages import digest, environment
 from covec.report.svg import colour, drawing, inline, name_below
 from covec.report.sweep import level
 from covec.report.words import number
+from covec.statistics.figure import Figure
 from covec.writing import whole_file
 
 KINDS = {"finder": "vector", "control": "control", "text": "raw text"}
@@ -45,8 +46,7 @@ def page(bench: DetectionBench) -> bytes:
     """The page as one HTML document that fetches nothing."""
     text = environment().get_template("bench.html").render(
         bench=bench, kinds=KINDS, pictures=[(one, ranks(one)) for one in bench.rankings],
-        gains=[one for one in bench.differences if one.finder == CHOSEN],
-        others=[one for one in bench.differences if one.finder != CHOSEN],
+        gains=_by_finder(bench.differences),
         forest=forest(bench), map=heat(bench), reference=REFERENCE, script_digest=digest("script.js"),
     )  # fmt: skip
     return text.encode("utf-8", "xmlcharrefreplace")
@@ -102,6 +102,14 @@ def heat(bench: DetectionBench) -> Mapping[str, list[Shade]]:
         found[name] = [
             Shade(number(row.auroc.value), level(row.auroc.value), _title(row)) for row in bench.methods[name]
         ]
+    return found
+
+
+def _by_finder(differences: Sequence[Difference]) -> dict[str, dict[str, Figure]]:
+    """The gain over each other aggregator, finder by finder."""
+    found: dict[str, dict[str, Figure]] = {}
+    for one in differences:
+        found.setdefault(one.finder, {})[one.rival] = one.overall
     return found
 
 
