@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float
 
+from covec.activations.sentences import SentenceEncoder
 from covec.checks.trials.concept_description_survey import trial
 from covec.claims import Claim, ClaimFigure
 from covec.claims._figures import above, at_least, mean_figure
@@ -29,8 +31,8 @@ from covec.measure import _descriptions as measures
 from covec.measure.concept_description_survey import (
     BY_RATINGS,
     BY_TEXTS,
-    activations,
     concept_description_survey,
+    largest,
     written_under,
 )
 from covec.models.load import load
@@ -72,7 +74,9 @@ REDUCED = _Setting(2, 3, 3, 2, 3, 1)
 def claim(reduced: bool = False) -> Claim:
     """Run it."""
     setting = REDUCED if reduced else _Setting()
-    units = _Units(load("smollm2-135m", dtype="float32"), SentenceJudge(), setting)
+    encode = lru_cache(None)(SentenceEncoder())  # all names judge the same texts
+    judge = SentenceJudge(lambda texts: encode(tuple(texts)))
+    units = _Units(load("smollm2-135m", dtype="float32"), judge, setting)
     figures: list[ClaimFigure] = []
     for name, values in units.by_text():
         figures += _ordered(name, *values)
@@ -110,7 +114,8 @@ class _Units:
             self.vectors.append(ConceptVector.from_direction(kind, SITE, found.direction_, *means))
         self.texts = [text for kind in self.kinds for text in about(kind, setting.shown, unseen=True)]
         self.owner = np.repeat(np.arange(len(self.kinds)), setting.shown)
-        self.active = np.stack([activations(model, vector, self.texts) for vector in self.vectors])
+        read = model.capture(self.texts, SITE, "content/none")
+        self.active = np.stack([largest(vector, read) for vector in self.vectors])
         self.ratings = np.stack([judge.rate(kind, self.texts) for kind in self.kinds])
 
     def by_text(self) -> Iterator[tuple[str, tuple[Values, Values, np.ndarray]]]:
@@ -164,7 +169,10 @@ def _causal(setting: _Setting) -> Iterator[ClaimFigure]:
             given |= {"model": made.model, "prompts": made.neutral[:16], "strengths": (2.0, 4.0, 8.0)}
             scores = concept_description_survey(**given, max_new_tokens=8)
             for name in ("cosy", "clarity", "faithfulness"):
-                found.setdefault((name, read), []).append(scores.figures[name].value)
+                value = scores.figures[name].value
+                found.setdefault((name, read), []).append(
+                    0.0 if np.isnan(value) else value
+                )  # nothing to be faithful to
     how = "mean over toys"
     for name in ("cosy", "clarity"):
         cause, copy = (mean_figure(found[name, read], how) for read in (True, False))

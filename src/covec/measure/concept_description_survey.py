@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from covec.activations.rows import Activations
 from covec.concepts.judges import Judge
 from covec.concepts.vector import ConceptVector
 from covec.errors import ExamplesError
@@ -133,6 +134,11 @@ def concept_description_survey(
 def activations(model: TextModel, vector: ConceptVector, texts: Sequence[str]) -> Float[np.ndarray, "n"]:
     """The score of each text's token of largest size."""
     rows = model.capture(list(texts), vector.site, "content/none")
+    return largest(vector, rows)
+
+
+def largest(vector: ConceptVector, rows: Activations) -> Float[np.ndarray, "n"]:
+    """The same, of texts whose tokens have been read."""
     scores = vector.score(rows[vector.site]).double().numpy()
     assert rows.offsets is not None
     starts = rows.offsets[:-1].numpy()
