@@ -5,9 +5,9 @@ stand before a statement, a record that contradicts must turn the truth vector f
 embedded model the paper's pattern is shown, and no rule rests on it.
 
 Where the card leaves a choice: noise is a tenth of the vector, over 200 pairs of width 64; angles and ratios are those
-of mean vectors, measured across halves; the middle layer is after block 1 of 4. That truth is readable is asked of the
-small model as a whole, so after its last block, and shown in the middle, too; the probe is a ridge regression, judged
-on statements about people that it was not fitted on.
+of mean vectors, measured across halves; the middle layer is after block 1 of 4. That truth is readable is asked there,
+where the angles are taken, and shown after the last block, too; the probe is a ridge regression, judged on statements
+about people that it was not fitted on.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def _records(setting: _Setting) -> Iterator[ClaimFigure]:
     model, labels = records.model(), [place % 2 == 0 for place in range(setting.people)]
     texts = records.statements(labels)
     told = {kind: records.records(texts, conflicting=kind == "conflicting") for kind in ("aligned", "conflicting")}
-    yield at_least("records: truth is read by a probe", _readable(model, LAST), READABLE)
-    yield shown("records: truth is read by a probe in the middle", _readable(model, MIDDLE), READABLE)
+    yield at_least("records: truth is read by a probe in the middle", _readable(model, MIDDLE), READABLE)
+    yield shown("records: truth is read by a probe after the last block", _readable(model, LAST), READABLE)
 
     def vectors(contexts: tuple[str, ...] | None) -> torch.Tensor:
         found = truth_vectors(

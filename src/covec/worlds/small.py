@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Int
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -70,7 +70,7 @@ def train(
     The rate rises over a tenth of the steps and falls to nothing. The global random generator gives the numbers.
     """
     optimiser = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=max(0.1, 2 / steps))
     loss = torch.zeros(())
     with progress("training", steps) as bar:
         for _ in range(steps):
@@ -91,7 +91,7 @@ def store(name: str, module: LlamaForCausalLM) -> Path:
     """Write the weights of `module` as those of the world `name`, and note their hash."""
     path = DATA / f"{name}.safetensors"
     with whole_file(path) as draft:
-        save_file({key: value.contiguous() for key, value in module.state_dict().items()}, draft)
+        draft.write_bytes(save({key: value.contiguous() for key, value in module.state_dict().items()}))
     known = {**_sums(), path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
     with whole_file(SUMS) as draft:
         draft.write_text("".join(f"{value}  {file}\n" for file, value in sorted(known.items())), encoding="utf-8")
