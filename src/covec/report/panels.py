@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from covec.models.positions import Position
@@ -32,7 +32,7 @@ class Panel:
     kind: str
     position: Position
     columns: tuple[str, ...]  # blocks, or names where sites have none
-    finders: tuple[str, ...]  # the best first
+    finders: tuple[str, ...]  # the best of all panels first, so that rows can be compared across
     cells: dict[tuple[str, str], Cell]  # by finder and column
 
     @property
@@ -64,11 +64,13 @@ class Panel:
 
 def panels(cells: Iterable[Cell]) -> list[Panel]:
     """Sort the cells of a sweep into panels, in the order in which they come."""
+    cells = list(cells)
+    finders = tuple(dict.fromkeys(cell.finder for cell in sorted(cells, key=merit, reverse=True)))
     groups: dict[tuple[str, Position], list[Cell]] = {}
     for cell in cells:
         kind = "resid" if cell.site.kind in _STREAM else cell.site.kind
         groups.setdefault((kind, cell.position), []).append(cell)
-    return [_panel(kind, position, group) for (kind, position), group in groups.items()]
+    return [_panel(kind, position, group, finders) for (kind, position), group in groups.items()]
 
 
 def merit(cell: Cell) -> tuple[float, float]:
@@ -77,12 +79,12 @@ def merit(cell: Cell) -> tuple[float, float]:
     return auroc, accuracy
 
 
-def _panel(kind: str, position: Position, group: list[Cell]) -> Panel:
+def _panel(kind: str, position: Position, group: list[Cell], finders: Sequence[str]) -> Panel:
     ascending = sorted(group, key=merit)
     best = {(cell.finder, _column(cell.site)): cell for cell in ascending}
-    finders = dict.fromkeys(cell.finder for cell in reversed(ascending))
+    here = {cell.finder for cell in group}
     columns = dict.fromkeys(_column(site) for site in sorted({cell.site for cell in group}, key=depth))
-    return Panel(kind, position, tuple(columns), tuple(finders), best)
+    return Panel(kind, position, tuple(columns), tuple(name for name in finders if name in here), best)
 
 
 def depth(site: Site) -> tuple[int, int, str]:

@@ -81,8 +81,8 @@ def baselines(study: Study, most: int = 8) -> list[Row]:
 
 
 def ranking(study: Study) -> list[Cell]:
-    """All cells of the sweep, the best on validation first."""
-    return sorted(study.cells, key=merit, reverse=True)
+    """All cells of the sweep, the best on validation first, and of equals the one that was selected."""
+    return sorted(study.cells, key=lambda cell: (merit(cell), cell == study.selected), reverse=True)
 
 
 def effects(study: Study) -> list[tuple[str, Figure, str]]:

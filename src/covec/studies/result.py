@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,8 @@ class Study:
         return f"Study({self.concept!r}, {self.verdict}: {found}, test AUROC {self.test['auroc']})"
 
     def __str__(self) -> str:
+        randoms = replace(self.random_direction, high=None)
+        below = "" if self.random_direction.high is None else f", 95% below {self.random_direction.high:.2f}"
         rows = [
             ("verdict", f"{self.verdict}: {VERDICTS[self.verdict]}"),
             ("selected", f"{self.selected.finder} at {self.selected.site}, {self.selected.position}"),
@@ -155,7 +157,7 @@ class Study:
             ("test accuracy", str(self.test["accuracy"])),
             ("p", f"test {self.p_test:.2g}" + ("" if self.p_sweep is None else f", sweep {self.p_sweep:.2g}")),
             ("bag of words", str(self.bag_of_words["auroc"])),
-            ("random direction", str(self.random_direction)),
+            ("random direction", f"{randoms}{below}"),
             ("stability", str(self.stability)),
             ("used", self.used.verdict + ("" if self.used.add is None else f", add {self.used.add}")),
         ]
