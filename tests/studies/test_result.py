@@ -42,3 +42,7 @@ def test_a_prompt_shows_a_study_in_a_line():
     assert shown.count("\n") == 0
     assert repr(with_p(0.1, 0.2)).count("\n") == 0
     assert repr(with_p(0.1, 0.2)).count("Study(") == 2
+
+
+def test_random_directions_have_no_interval_but_a_share_below():
+    assert "random direction  0.51, n 100, 95% below 0.62" in str(study("kind"))
