@@ -56,7 +56,11 @@ def test_samples_go_from_the_lowest_strength_to_the_highest():
 def test_bars_show_spaces_and_are_relative_to_the_longest():
     assert tables.bars(((" a\n", 0.4), ("", -0.2))) == [("␣a↵", "+0.40", 100), ("(empty)", f"{MINUS}0.20", 50)]
     assert tables.bars(()) == []
-    assert [token for token, *_ in tables.bars((("\xa0", 0.1), ("a\u200b", 0.1)))] == ["U+00A0", "aU+200B"]
+    assert [token for token, *_ in tables.bars((("\xa0", 0.1), ("a\u200b", 0.1), ("\ufffd", 0.1)))] == [
+        "U+00A0",
+        "aU+200B",
+        "(part of a character)",
+    ]
 
 
 @pytest.mark.parametrize(("given", "said"), [(True, "positive"), (False, "negative"), ("joy", "joy")])

@@ -116,7 +116,8 @@ def bars(tokens: Sequence[tuple[str, float]]) -> list[tuple[str, str, int]]:
 def _named(token: str) -> str:
     """A token as text that can be seen: what draws nothing is called by its number in Unicode."""
     drawn = shortened(token).translate(_VISIBLE)
-    return "".join(mark if mark.isprintable() else f"U+{ord(mark):04X}" for mark in drawn) or "(empty)"
+    seen = "".join(mark if mark.isprintable() else f"U+{ord(mark):04X}" for mark in drawn)
+    return seen.replace("\N{REPLACEMENT CHARACTER}", "(part of a character)") or "(empty)"
 
 
 def label(given: Any) -> str:

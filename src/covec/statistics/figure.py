@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
 from covec.errors import FileError
 
+_UNKNOWN = "n/a"
+_PLAIN_FROM, _PLAIN_UNDER = 1e-4, 1e4  # the numbers that are written without an exponent
 _ROUNDING = 1e-6  # an end computed along another path may miss the value by rounding in float32
 
 
@@ -57,11 +59,12 @@ class Figure:
             raise ValueError(f"a figure's interval holds its value: {self.value} is not in [{self.low}, {self.high}]")
 
     def __str__(self) -> str:
-        parts = [_format(self.value)]
+        written = _written((self.value, self.low, self.high))
+        parts = [written(self.value)]
         if self.low is not None or self.high is not None:
-            parts[0] += f" [{_format(self.low)}, {_format(self.high)}]"
+            parts[0] += f" [{written(self.low)}, {written(self.high)}]"
         if self.null is not None:
-            parts.append(f"null {_format(self.null)}")
+            parts.append(f"null {written(self.null)}")
         if self.n is not None:
             parts.append(f"n {self.n}")
         return ", ".join(parts)
@@ -99,8 +102,10 @@ def _number(value: float | None) -> float | None:
     return float(value)
 
 
-def _format(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "n/a"
-    plain = value == 0 or 0.01 <= abs(value) < 10_000
-    return f"{value:.2f}" if plain else f"{value:.2g}"
+def _written(numbers: Sequence[float | None]) -> Callable[[float | None], str]:
+    """How a value and its ends are written: with the same decimals, two of which the largest of them fills at least."""
+    largest = max((abs(number) for number in numbers if number is not None and not math.isnan(number)), default=0.0)
+    if largest >= _PLAIN_UNDER or 0 < largest < _PLAIN_FROM:
+        return lambda number: _UNKNOWN if number is None or math.isnan(number) else f"{number:.2g}"
+    decimals = 2 if largest == 0 else max(2, 1 - math.floor(math.log10(largest)))
+    return lambda number: _UNKNOWN if number is None or math.isnan(number) else f"{number:.{decimals}f}"
