@@ -12,15 +12,15 @@ from covec.models.sites import Site
 
 @pytest.fixture(scope="module")
 def facts(smol):
-    return claim._Answered.of(smol, "kind of food")
+    return claim._Answered.of(smol, "kind of food", 5)
 
 
 def test_splits_are_by_object_and_share_nothing(facts):
     for seed in range(2):
         train, validation, test = facts.split(seed)
         assert sorted([*train, *validation, *test]) == list(range(len(facts.labels)))
-        for part in (train, validation, test):
-            assert {*facts.labels[part]} == {*range(len(facts.objects))}
+        assert {*facts.labels[train]} == {*range(len(facts.objects))}
+        assert len(validation) <= len(test) <= len(train)
     assert facts.split(0) != facts.split(1)
 
 

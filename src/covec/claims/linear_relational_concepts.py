@@ -53,11 +53,11 @@ class _Setting:
     texts: int = 8
     strengths: tuple[float, ...] = (0.05, 0.1, 0.2)
     validated: int = 6
-    tested: int = 99  # all that there are
-    swaps: int = 2  # of each
+    swaps: int = 2  # of each that is tested
+    subjects: int = 99  # of each object, or all that there are
 
 
-REDUCED = _Setting(("kind of food",), 1, 1, (0.1,), 1, 2, 1)
+REDUCED = _Setting(("kind of food",), 1, 1, (0.1,), 1, 1, 5)
 
 
 def claim(reduced: bool = False) -> Claim:
@@ -66,7 +66,7 @@ def claim(reduced: bool = False) -> Claim:
     model = load("smollm2-135m", dtype="float32")
     found: list[_Scores] = []
     for name in setting.relations:
-        facts = _Answered.of(model, name)
+        facts = _Answered.of(model, name, setting.subjects)
         found += [_scores(facts, setting, seed) for seed in range(setting.seeds)]
     return Claim("linear-relational-concepts", tuple(_figures(found)))
 
@@ -93,11 +93,12 @@ class _Answered:
         self._linearised: dict[int, Linearised] = {}
 
     @classmethod
-    def of(cls, model: TextModel, name: str) -> _Answered:
-        """Those of the packaged relation `name`."""
+    def of(cls, model: TextModel, name: str, subjects: int) -> _Answered:
+        """Those of the packaged relation `name`, of some subjects an object."""
         made = relation(name)
         examples = made.examples(made.objects[0])
         facts = Facts.of(model, examples.inputs, examples.spans, examples.column("object"))
+        facts = facts.subset(facts.balanced(range(len(facts)), subjects * len(made.objects)))
         return cls(facts.subset(facts.answered()))
 
     def split(self, seed: int) -> list[list[int]]:
@@ -106,8 +107,9 @@ class _Answered:
         parts: list[list[int]] = [[], [], []]
         for label in range(len(self.objects)):
             rows = rng.permutation(np.flatnonzero(self.labels == label)).tolist()
-            ends = -(-len(rows) // 2), -(-len(rows) // 2) + -(-len(rows) // 4)
-            for part, some in zip(parts, (rows[: ends[0]], rows[slice(*ends)], rows[ends[1] :]), strict=True):
+            half = -(-len(rows) // 2)
+            end = half + (len(rows) - half) // 2
+            for part, some in zip(parts, (rows[:half], rows[half:end], rows[end:]), strict=True):
                 part += some
         return parts
 
@@ -144,6 +146,7 @@ class _Answered:
         return torch.stack(gains, 2).double().numpy()
 
 
+@torch.no_grad()
 def _likely(
     facts: Facts, row: int, objects: Sequence[str], edits: Sequence[Sequence[PushSigns]]
 ) -> Float[Tensor, "edits objects"]:
@@ -184,7 +187,7 @@ def _scores(facts: _Answered, setting: _Setting, seed: int) -> _Scores:
     some = rng.permutation(validation)[: setting.validated].tolist()
     learned = {name: methods[name] for name in METHODS[:3]}
     strength = setting.strengths[int(causality(learned, some, setting.strengths, 1).mean(0).argmax())]
-    tested = causality(methods, test[: setting.tested], [strength], setting.swaps)[:, 0]
+    tested = causality(methods, test, [strength], setting.swaps)[:, 0]
     accuracy = {name: facts.accuracy(vectors, test) for name, vectors in methods.items()}
     return _Scores(accuracy, dict(zip(methods, tested, strict=True)), rank, strength)
 
