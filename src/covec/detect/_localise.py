@@ -1,7 +1,7 @@
 """Where in a text a concept is, by what the concept looks like in that text.
 
-A text's own SuperActivators show the concept as it is there. That this tells its other tokens better than one vector for
-all texts does is said in "The SuperActivator Mechanism", arXiv:2512.05038; the claim here measures both.
+A text's own SuperActivators show the concept as it is there. That this tells its other tokens better than one vector
+for all texts does is said in "The SuperActivator Mechanism", arXiv:2512.05038; the claim here measures both.
 """
 
 from __future__ import annotations
