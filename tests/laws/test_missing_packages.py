@@ -15,8 +15,8 @@ from finding import OF_ROWS
 from laws.given import vector
 from tiny import tiny_model
 
-# What cannot do without: reading GGUF models, drawing pages, toys that are transformers models and checks on them.
-NEED_THEM = ("covec.models.conversion", "covec.report", "covec.worlds", "covec.checks")
+# What cannot do without: reading GGUF models, drawing pages, worlds of transformers models, checks and claims on them.
+NEED_THEM = ("covec.models.conversion", "covec.report", "covec.worlds", "covec.checks", "covec.claims")
 SCRIPT = """
 import importlib, json, pkgutil, sys
 

@@ -121,7 +121,7 @@ def test_parts_that_were_replaced_since_it_was_loaded_are_told(path: str) -> Non
     handle = module.model.layers[1].self_attn.o_proj.register_forward_hook(lambda _, __, out: seen.append(out[0]))
     found = again.capture(TEXTS[:1], "attn.1", "all/none")["attn.1"]
     handle.remove()
-    assert torch.equal(found, seen[0])
+    assert torch.equal(found, seen[-1])  # the first pass found what blocks add
 
 
 def test_parts_that_no_site_stands_on_may_be_replaced() -> None:

@@ -34,7 +34,7 @@ def test_by_default_all_residual_sites_last_and_mean_and_every_finder_that_can_r
     assert [str(site) for site in settings.sites] == [f"resid.{block}" for block in range(model.blocks)]
     assert [str(position) for position in settings.positions] == ["last/none", "content/mean"]
     assert "pca-pairs" not in settings.finders
-    assert "pca-pairs needs pairs" in settings.notes[-1]
+    assert "pca-pairs (needs pairs)" in settings.notes[-1]
     assert {"mean-difference", "ridge", "logistic", "raptor", "svm", "whitened-difference"} <= set(settings.finders)
 
 

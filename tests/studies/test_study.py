@@ -103,11 +103,11 @@ def test_a_split_column_does_not_make_few_examples_enough(model):
 
 
 def test_several_concepts_share_a_capture_and_are_nulls_of_each_other(model, monkeypatch):
-    import covec.studies._run as run
+    import covec.studies._sweep as sweep
 
     calls = []
-    whole = run.capture_tokens
-    monkeypatch.setattr(run, "capture_tokens", lambda *args, **options: calls.append(1) or whole(*args, **options))
+    whole = sweep.capture_tokens
+    monkeypatch.setattr(sweep, "capture_tokens", lambda *args, **options: calls.append(1) or whole(*args, **options))
     concepts = {"kind": examples(60), "clean": examples(60, 1, "kind", ("clean", "water"))}
     studies = covec.study(model, concepts, quick=True)
     assert isinstance(studies, Studies)

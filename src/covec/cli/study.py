@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -53,7 +54,7 @@ def study(
     """Find the concepts of a file, test them on held-out rows, and write a report."""
     from covec.writing import whole_folder
 
-    replaced = out is not None and (out / "summary.json").exists()
+    replaced = out is not None and os.path.exists(out / "summary.json")
     with working(), whole_folder(out) if out else nullcontext() as folder:
         import covec
         from covec.concepts.examples import read_concepts, require_enough

@@ -70,7 +70,7 @@ def train(
     The rate rises over a tenth of the steps and falls to nothing. The global random generator gives the numbers.
     """
     optimiser = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=max(0.1, 2 / steps))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.1)
     loss = torch.zeros(())
     with progress("training", steps) as bar:
         for _ in range(steps):
