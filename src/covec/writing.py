@@ -77,6 +77,13 @@ def place_of_file(path: str | Path) -> Path:
     return target
 
 
+def check_apart(out: str | Path, *read: str | Path) -> None:
+    """Refuse to write a file in the place of one that is read for it."""
+    for path in read:
+        if os.path.exists(out) and os.path.exists(path) and os.path.samefile(out, path):
+            raise FileError(f"{out} is what is read, and writing would replace it; name another file to write")
+
+
 def check_name(path: str | Path) -> None:
     """Refuse what is not UTF-8: not every library that writes to a file takes bytes for its name."""
     try:

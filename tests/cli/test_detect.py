@@ -99,3 +99,11 @@ def test_a_place_that_cannot_be_written_is_refused(run, model, vector_file, corp
     out = tmp_path / "file" / "scores.parquet"
     ran = run("detect", vector_file, "--file", corpus, "--text-column", "said", "--out", out)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def test_a_corpus_is_not_written_over(run, bank_file, corpus):
+    for out in (corpus, bank_file):
+        before = out.read_bytes()
+        ran = run("detect", bank_file, "--file", corpus, "--text-column", "said", "--out", out)
+        assert (ran.code, "is what is read" in ran.err) == (2, True)
+        assert out.read_bytes() == before

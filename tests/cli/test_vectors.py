@@ -103,3 +103,11 @@ def test_files_of_one_name_are_told_apart_by_their_folders(run, vector, tmp_path
 def test_one_vector_has_nothing_to_be_compared_with(run, vector_file):
     ran = run("compare", vector_file)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
+
+
+def test_what_is_read_is_not_written_over(run, tmp_path, vector_file):
+    before = vector_file.read_bytes()
+    ran = run("export", vector_file, "--out", vector_file)
+    assert ran.code == 2
+    assert "is what is read" in ran.err
+    assert vector_file.read_bytes() == before

@@ -13,6 +13,7 @@ from covec.cli._loading import load_model
 from covec.cli._output import show, working
 from covec.cli._progress import bars
 from covec.errors import CovecError
+from covec.writing import check_apart
 
 if TYPE_CHECKING:
     from covec.concepts.vector import ConceptVector
@@ -45,6 +46,8 @@ def detect(
         raise CovecError("--text-column is for a corpus; give it with --file, or leave it out")
     if not all(given.strip() for given in text or ()):
         raise CovecError("a text is empty; write something after --text")
+    if out is not None and file is not None:
+        check_apart(out, file, vector)
     with working():
         import covec
         from covec.activations.corpus import placed_texts

@@ -12,6 +12,7 @@ import typer
 from covec.cli import _options as options
 from covec.cli._output import show, table, working
 from covec.errors import CovecError
+from covec.writing import check_apart
 
 if TYPE_CHECKING:
     from covec.activations.store import ActivationStore
@@ -41,6 +42,7 @@ def export(
         import covec
         from covec.concepts import exports
 
+        check_apart(out, vector)
         chosen = covec.load_vector(vector, concept)
         exports.export(chosen, format, out)
     document = {"concept": chosen.name, "format": format, "path": str(out), "bytes": out.stat().st_size}
