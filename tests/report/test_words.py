@@ -48,7 +48,15 @@ def test_a_share_never_claims_certainty_that_is_not_there(value):
     assert not said.startswith("100")
 
 
-@pytest.mark.parametrize(("p", "shown"), [(1 / 10001, "0.0001"), (0.0432, "0.043"), (1.0, "1"), (None, "n/a")])
+def test_the_numbers_of_a_figure_share_their_decimals():
+    figure = Figure(-1.3e-7, -0.016, 0.016)
+    assert (words.value(figure, signed=True), words.interval(figure)) == ("0.000", "\N{MINUS SIGN}0.016 to 0.016")
+    assert words.value(Figure(1.3e-7)) == "1.3e\N{MINUS SIGN}07"
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"), [(1 / 10001, "0.0001"), (1e-9, "below 0.0001"), (0.0432, "0.043"), (1.0, "1"), (None, "n/a")]
+)
 def test_p_values(p, shown):
     assert words.chance(p) == shown
 

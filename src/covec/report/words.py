@@ -60,19 +60,28 @@ def digits(figure: Figure) -> int:
 
 def value(figure: Figure, *, signed: bool = False) -> str:
     """The estimate."""
-    return number(figure.value, digits(figure), signed=signed)
+    return _shared(figure.value, figure, signed=signed)
 
 
 def interval(figure: Figure) -> str:
     """The 95% interval, or nothing where there is none."""
     if figure.low is None or figure.high is None:
         return ""
-    return f"{number(figure.low, digits(figure))} to {number(figure.high, digits(figure))}"
+    return f"{_shared(figure.low, figure)} to {_shared(figure.high, figure)}"
 
 
 def upper(figure: Figure) -> str:
     """The upper end alone."""
-    return number(figure.high, digits(figure))
+    return _shared(figure.high, figure)
+
+
+def _shared(part: float | None, figure: Figure, *, signed: bool = False) -> str:
+    """One number of a figure, with the decimals of all: beside a wide interval a tiny one is 0, and not `1e-07`."""
+    places = digits(figure)
+    numbers = [abs(one) for one in (figure.value, figure.low, figure.high) if one is not None and not math.isnan(one)]
+    if part is None or math.isnan(part) or not 10**-places <= max(numbers) < 10_000:
+        return number(part, places, signed=signed)
+    return fixed(part, places, signed=signed)
 
 
 def null(figure: Figure) -> str:
@@ -84,6 +93,8 @@ def chance(p: float | None) -> str:
     """A p-value."""
     if p is None or math.isnan(p):
         return "n/a"
+    if p and round(p, 4) == 0:
+        return "below 0.0001"
     return f"{p:.2g}" if p >= 1e-4 or p == 0 else f"{p:.4f}"
 
 
