@@ -112,6 +112,26 @@ def test_a_fit_points_along_the_function_vector(world: Toy) -> None:
     assert isinstance(function_vector(world.model, world.examples, "resid.0"), ConceptVector)
 
 
+def test_heads_are_asked_once_for_all_sites_and_again_for_other_examples(
+    world: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a study asks: for a few sites at a time, of one finder."""
+    asked: list[Examples] = []
+
+    def counted(model: TextModel, examples: Examples, **settings: int) -> Mediation:
+        asked.append(examples)
+        return mediation(model, examples, **settings)
+
+    monkeypatch.setattr("covec.find.function_vectors.mediation", counted)
+    finder, columns = FunctionVectors(), {"inputs": world.examples.inputs, "task": world.examples.extra["task"]}
+    rows = world.model.capture(world.examples.inputs, "resid.*")
+    for site in rows.sites:
+        finder.at(world.model, (site,)).fit_many(rows[site][None], world.examples.labels, **columns)
+    assert len(asked) == 1
+    finder.fit_many(rows[rows.sites[0]][None], ~world.examples.labels, **columns)
+    assert len(asked) == 2
+
+
 def test_no_example_but_a_vector_makes_the_embedded_model_do_a_task(smol: TextModel) -> None:
     pairs = word_pairs("present-past")
     vector = function_vector(smol, demonstrations(pairs[::3], prompts=6, name="past"), "resid.14", prompts=4)

@@ -4,12 +4,14 @@ A method derives from `Finder` and defines one of
 
 - `fit_moments(moments)`: class means and a covariance are enough, so it also works on streams of any length;
 - `fit_rows(rows)`: it needs the rows themselves (`Rows` also answers what moments answer);
+- `read_model(model, sites, labels, width)`: it asks the model itself, its weights or gradients, for all sites at once;
 - `fit(X, y, *, groups, pairs)`, or `fit_many(X, y, *, groups, pairs)` for all sites at once: it does everything itself.
 
-A finder that `requires` further columns of the examples is given them by name, and reads them from `Rows.columns`.
+A finder that `requires` further columns of the examples is given them by name, and reads them from `Rows.columns` or
+`Labels.columns`.
 
-The first two set `direction_`, of any norm and sign. Unit norm, sign, intercept, scale, class means, batches of sites,
-label types, checks and scikit-learn's habits come from here.
+The first two set `direction_`, of any norm and sign; the third gives such directions. Unit norm, sign, intercept,
+scale, class means, batches of sites, label types, checks and scikit-learn's habits come from here.
 """
 
 from __future__ import annotations
@@ -117,6 +119,10 @@ class Finder(ClassifierMixin, BaseEstimator):
         """Fit from the rows of one site."""
         return self.fit_moments(rows)
 
+    def read_model(self, model: TextModel, sites: tuple[Site, ...], labels: Labels, width: int) -> Float[Tensor, "s d"]:
+        """Directions [s, d], of any norm and sign, at `sites` of `width` d; `labels.columns` has what it `requires`."""
+        raise NotImplementedError
+
     def fit(
         self,
         X: Float[Tensor, "n d"],
@@ -153,7 +159,7 @@ class Finder(ClassifierMixin, BaseEstimator):
         rows = labels.rows(X)
         if not rows.differ:
             raise ExamplesError("the class means coincide, so there is no direction between them: read another site")
-        if _defines(self, "fit_many"):
+        if _at_once(self):
             self._take(self.fit_many(X[None], y, groups=groups, pairs=pairs, **columns))
         else:
             self.fit_rows(rows)
@@ -173,7 +179,17 @@ class Finder(ClassifierMixin, BaseEstimator):
 
         A site where the class means coincide, so that nothing can be found, gets the first axis and a scale of 1.
         """
-        return fit_together({"": self}, X, y, groups=groups, pairs=pairs, **columns)[""]
+        if not _defines(self, "read_model"):
+            return fit_together({"": self}, X, y, groups=groups, pairs=pairs, **columns)[""]
+        if not hasattr(self, "_model"):
+            raise ExamplesError(f"{type(self).__name__} reads a model: call fit_model(model, examples, site)")
+        X = as_cells(X, 3)
+        labels = Labels.of(y, X.shape[1], groups, pairs, columns)
+        if missing := [name for name in self.entry.requires if name not in columns]:
+            raise ExamplesError(
+                f"{self.entry.name} needs {' and '.join(missing)} of each row: call fit_model(model, examples, site)"
+            )
+        return self._completed(X, labels, self.read_model(self._model, self._sites, labels, X.shape[2]))
 
     @classmethod
     def check(cls, model: TextModel, examples: Examples) -> None:
@@ -195,12 +211,6 @@ class Finder(ClassifierMixin, BaseEstimator):
         return self.at(model, (address,)).fit(
             X, examples.labels, groups=examples.groups, pairs=examples.pairs, **columns
         )
-
-    def _place(self) -> tuple[TextModel, tuple[Site, ...]]:
-        """The model and the sites that it reads."""
-        if not hasattr(self, "_model"):
-            raise ExamplesError(f"{type(self).__name__} reads a model: call fit_model(model, examples, site)")
-        return self._model, self._sites
 
     def decision_function(self, X: Float[Tensor, "n d"]) -> Float[np.ndarray, "n"]:
         """Scores in units of the concept: the class means of the training rows score -0.5 and +0.5."""
@@ -275,7 +285,7 @@ def fit_together(
     """
     X = as_cells(X, 3)
     labels = Labels.of(y, X.shape[1], groups, pairs, columns)
-    at_once = {name: finder for name, finder in finders.items() if _defines(finder, "fit_many")}
+    at_once = {name: finder for name, finder in finders.items() if _at_once(finder)}
     fitted: dict[str, list[Finder]] = {name: [] for name in finders if name not in at_once}
     for activations in X:
         rows = labels.rows(activations)
@@ -298,6 +308,11 @@ def fit_together(
 def _defines(finder: Finder, method: str) -> bool:
     """Whether the finder's class does something itself that the contract would do for it."""
     return getattr(type(finder), method) is not getattr(Finder, method)
+
+
+def _at_once(finder: Finder) -> bool:
+    """Whether the finder's class takes all sites together."""
+    return _defines(finder, "fit_many") or _defines(finder, "read_model")
 
 
 def _asked(finder: Finder, columns: Columns) -> Columns:

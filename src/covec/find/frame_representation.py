@@ -15,11 +15,11 @@ from torch import Tensor
 
 from covec.concepts.examples import Examples
 from covec.errors import ExamplesError, ModelError
-from covec.find._finder import Finder, Fits
+from covec.find._finder import Finder
 from covec.find._frames import Frame as Frame
 from covec.find._frames import Frames as Frames
 from covec.find._guided import guided as guided
-from covec.find._rows import Labels, Units, as_cells
+from covec.find._rows import Labels
 from covec.models.sites import Site
 from covec.models.text import TextModel
 from covec.models.vocabulary import Vocabulary
@@ -58,31 +58,19 @@ class FrameRepresentation(Finder):
         Vocabulary(model)
         _sides(examples.column("observable") or (), examples.labels.tolist())
 
-    def fit_many(
-        self,
-        X: Float[Tensor, "s n d"],
-        y: Any,
-        *,
-        groups: Units | None = None,
-        pairs: Units | None = None,
-        **columns: Sequence[Any],
-    ) -> Fits:
-        model, sites = self._place()
-        X = as_cells(X, 3)
-        labels = Labels.of(y, X.shape[1], groups, pairs, columns)
-        if "observable" not in columns:
-            raise ExamplesError("frame-representation needs observable of each row: call fit_model")
-        if X.shape[2] != model.width:
+    def read_model(self, model: TextModel, sites: tuple[Site, ...], labels: Labels, width: int) -> Float[Tensor, "s d"]:
+        if width != model.width:
             raise ModelError(
                 f"words are directions of the stream, and {sites[0]} is no part of it: name resid or final"
             )
         frames = Frames(model)
-        having, lacking = (frames.concept(words) for words in _sides(columns["observable"], labels.positive.tolist()))
+        having, lacking = (
+            frames.concept(words) for words in _sides(labels.columns["observable"], labels.positive.tolist())
+        )
         column = (having - lacking).columns[:, 0]
         read = frames.dual(column) if self.dual else column
         (before,) = Vocabulary(model).read_by(read[None].to(model.device)).cpu()
-        directions = [read if site == Site("final") else before for site in sites]
-        return self._completed(X, labels, torch.stack(directions))
+        return torch.stack([read if site == Site("final") else before for site in sites])
 
 
 def _sides(words: Sequence[Any], positive: Sequence[bool]) -> tuple[list[str], list[str]]:

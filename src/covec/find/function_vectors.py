@@ -5,20 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from jaxtyping import Float
 from torch import Tensor
 
 from covec.activations.answers import Answered
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
-from covec.errors import ExamplesError
-from covec.find._finder import Finder, Fits
+from covec.find._finder import Finder
 from covec.find._mediation import CONFIRMED, PROMPTS
 from covec.find._mediation import mediation as mediation
-from covec.find._rows import Labels, Units, as_cells
+from covec.find._rows import Labels
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -63,27 +59,15 @@ class FunctionVectors(Finder):
         model.select("head.*")
         Answered.of(model, examples.inputs, examples.column("task") or ())
 
-    def fit_many(
-        self,
-        X: Float[Tensor, "s n d"],
-        y: Any,
-        *,
-        groups: Units | None = None,
-        pairs: Units | None = None,
-        **columns: Sequence[Any],
-    ) -> Fits:
-        model, sites = self._place()
-        X = as_cells(X, 3)
-        labels = Labels.of(y, X.shape[1], groups, pairs, columns)
-        if missing := [name for name in ("inputs", "task") if name not in columns]:
-            raise ExamplesError(
-                f"function-vectors needs {' and '.join(missing)} of each row: call fit_model(model, examples, site)"
-            )
+    def read_model(self, model: TextModel, sites: tuple[Site, ...], labels: Labels, width: int) -> Float[Tensor, "s d"]:
         named = None if labels.pairs is None else tuple(None if one is None else str(one) for one in labels.pairs)
-        inputs, answers = tuple(columns["inputs"]), tuple(columns["task"])
+        inputs, answers = tuple(labels.columns["inputs"]), tuple(labels.columns["task"])
         examples = Examples(inputs, labels.positive, pairs=named, extra={"task": answers})
-        found = mediation(model, examples, prompts=self.prompts, confirmed=self.confirmed)
-        return self._completed(X, labels, found.vector(self.heads).expand(len(sites), -1))
+        key = (model, examples.digest, self.prompts, self.confirmed)
+        if key != getattr(self, "_key", None):  # a study asks for its sites in groups, and the heads are the same
+            self._found = mediation(model, examples, prompts=self.prompts, confirmed=self.confirmed)
+            self._key = key
+        return self._found.vector(self.heads).expand(len(sites), -1)
 
 
 def function_vector(

@@ -6,10 +6,10 @@ that of "Linearity of Relation Decoding in Transformer Language Models", arXiv:2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import torch
 from jaxtyping import Float
@@ -20,8 +20,8 @@ from covec.activations.jacobian import Linearised
 from covec.concepts.examples import Examples
 from covec.errors import ExamplesError, ModelError
 from covec.find._facts import Facts
-from covec.find._finder import Finder, Fits
-from covec.find._rows import Labels, Units, as_cells
+from covec.find._finder import Finder
+from covec.find._rows import Labels
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -78,25 +78,12 @@ class LinearRelationalConcepts(Finder):
         ends = [None if span is None else (span[1] - 1, span[1]) for span in examples.spans or [None] * len(examples)]
         return super().fit_model(model, replace(examples, spans=tuple(ends)), site, position)
 
-    def fit_many(
-        self,
-        X: Float[Tensor, "s n d"],
-        y: Any,
-        *,
-        groups: Units | None = None,
-        pairs: Units | None = None,
-        **columns: Sequence[Any],
-    ) -> Fits:
-        model, sites = self._place()
+    def read_model(self, model: TextModel, sites: tuple[Site, ...], labels: Labels, width: int) -> Float[Tensor, "s d"]:
         if self.texts < 1 or (self.rank is not None and self.rank < 1):
             raise ExamplesError(
                 f"{self.entry.name} takes a text and a rank of 1 at least, not {self.texts}, {self.rank}"
             )
-        X = as_cells(X, 3)
-        labels = Labels.of(y, X.shape[1], groups, pairs, columns)
-        if missing := [name for name in self.entry.requires if name not in columns]:
-            raise ExamplesError(f"{self.entry.name} needs {' and '.join(missing)} of each row: call fit_model")
-        facts = Facts.of(model, *(columns[name] for name in ("inputs", "spans", "object")))
+        facts = Facts.of(model, *(labels.columns[name] for name in ("inputs", "spans", "object")))
         rows = facts.answered() if self.answered else list(range(len(facts)))
         having = [row for row in rows if labels.positive[row]]
         if not having or len({facts.objects[row] for row in rows}) < 2:
@@ -109,7 +96,7 @@ class LinearRelationalConcepts(Finder):
         embedding = RelationalEmbedding.of(facts.linearised(row, sites, site) for row in chosen)
         if not embedding.weights.any():
             raise ModelError(f"nothing at {sites[-1]} leads to {site}, where the object is told: name an earlier site")
-        return self._completed(X, labels, embedding.subjects(facts.subset(having).told(site), self.rank))
+        return embedding.subjects(facts.subset(having).told(site), self.rank)
 
 
 @dataclass(frozen=True)

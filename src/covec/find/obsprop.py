@@ -18,8 +18,8 @@ from covec.activations.split import Split
 from covec.concepts.examples import Examples
 from covec.edits.algebra import Add
 from covec.errors import ExamplesError
-from covec.find._finder import Finder, Fits
-from covec.find._rows import Labels, Units, as_cells
+from covec.find._finder import Finder
+from covec.find._rows import Labels
 from covec.models.batching import TOKEN_BUDGET, pack, pad
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -55,28 +55,13 @@ class ObsProp(Finder):
     def check(cls, model: TextModel, examples: Examples) -> None:
         word_contrast(model, examples.column("observable") or (), examples.labels.tolist())
 
-    def fit_many(
-        self,
-        X: Float[Tensor, "s n d"],
-        y: Any,
-        *,
-        groups: Units | None = None,
-        pairs: Units | None = None,
-        **columns: Sequence[Any],
-    ) -> Fits:
-        model, sites = self._place()
-        X = as_cells(X, 3)
-        labels = Labels.of(y, X.shape[1], groups, pairs, columns)
-        if missing := [name for name in ("inputs", "observable") if name not in columns]:
-            raise ExamplesError(
-                f"obsprop needs {' and '.join(missing)} of each row: call fit_model(model, examples, site)"
-            )
-        observable = word_contrast(model, columns["observable"], labels.positive.tolist())
+    def read_model(self, model: TextModel, sites: tuple[Site, ...], labels: Labels, width: int) -> Float[Tensor, "s d"]:
+        observable = word_contrast(model, labels.columns["observable"], labels.positive.tolist())
         sides: dict[bool, dict[str, Input]] = {True: {}, False: {}}
-        for text, positive in zip(columns["inputs"], labels.positive.tolist(), strict=True):
+        for text, positive in zip(labels.columns["inputs"], labels.positive.tolist(), strict=True):
             sides[positive][repr(text)] = text
         texts = [each[key] for each in sides.values() for key in sorted(each)[:: -(-len(each) // self.points)]]
-        return self._completed(X, labels, feature_vectors(model, texts, observable, sites, X.shape[2]))
+        return feature_vectors(model, texts, observable, sites, width)
 
 
 def word_contrast(model: TextModel, words: Sequence[Any], positive: Sequence[bool]) -> dict[int, float]:

@@ -65,7 +65,11 @@ class Data:
 
     def new(self, finder: Any, sites: Sequence[Site]) -> Any:
         """An unfitted finder of a class, which knows the model and the sites where it needs them."""
-        return finder().at(self.model, sites) if finder.entry.needs == "model" else finder()
+        return self.moved(finder(), sites)
+
+    def moved(self, finder: Any, sites: Sequence[Site]) -> Any:
+        """The same finder, at other sites."""
+        return finder.at(self.model, sites) if finder.entry.needs == "model" else finder
 
     def columns(self, rows: Rows, *finders: Any) -> dict[str, list[Any]]:
         """What `finders` require of the examples besides pairs, by name, one entry a row."""
@@ -139,14 +143,15 @@ def sweep(
     """Fit all cells on `train` and score `validation`."""
     labels = data.labels[validation]
     units, pairs, columns = data.units(train), data.pairs(train), data.columns(train, *finders.values())
+    made = {name: data.new(finder, sites) for name, finder in finders.items()}
     found = []
     with progress("fitting", len(positions) * len(sites)) as bar:
         for position in positions:
             for same in alike(data.activations[position], sites):
                 stacked = torch.stack([data.at(site, position, train) for site in same])
                 unseen = torch.stack([data.at(site, position, validation) for site in same])
-                made = {name: data.new(finder, same) for name, finder in finders.items()}
-                fits = fit_together(made, stacked, data.labels[train], groups=units, pairs=pairs, **columns)
+                here = {name: data.moved(one, same) for name, one in made.items()}
+                fits = fit_together(here, stacked, data.labels[train], groups=units, pairs=pairs, **columns)
                 for name, fit in fits.items():
                     scores = fit.score(unseen)
                     areas = np.atleast_1d(auroc(scores, labels))
