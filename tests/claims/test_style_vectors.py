@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from covec.activations.fluency import perplexity, surprise
 from covec.claims import style_vectors
-from covec.claims._fluency import perplexity, surprise
 from covec.steer.style_vectors import StyleVectors
 from covec.worlds.styles import STYLES, styled
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from covec.activations.fluency import surprise
 from covec.claims._autoencoder import sparse_encoder
-from covec.claims._fluency import surprise
 from covec.claims._tuning import tuned
 from covec.models.text import TextModel
 from tiny import tiny_model

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from covec.activations.fluency import perplexity
 from covec.claims import Claim, ClaimFigure
 from covec.claims._figures import above, shown
-from covec.claims._fluency import perplexity
 from covec.concepts.packaged import example_concept, neutral_prompts, neutral_texts
 from covec.find._frames import Frame, Frames
 from covec.find._guided import guided

@@ -23,10 +23,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from covec.activations.fluency import perplexity
 from covec.claims import Claim, ClaimFigure
 from covec.claims._clock import one_thread, processor_seconds
 from covec.claims._figures import above, mean_figure, shown
-from covec.claims._fluency import perplexity
 from covec.concepts.examples import Examples
 from covec.concepts.packaged import neutral_texts
 from covec.edits.algebra import Add
