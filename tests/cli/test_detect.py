@@ -107,3 +107,45 @@ def test_a_corpus_is_not_written_over(run, bank_file, corpus):
         ran = run("detect", bank_file, "--file", corpus, "--text-column", "said", "--out", out)
         assert (ran.code, "is what is read" in ran.err) == (2, True)
         assert out.read_bytes() == before
+
+
+def test_rules_say_what_follows_from_several_vectors(run, bank_file, tmp_path):
+    """The proofs of each text stand below its lines, and agree with what its vectors say."""
+    rules = tmp_path / "weather.rules"
+    rules.write_text("warmth and not cold -> summer\nnot summer -> winter\n")
+    ran = run("detect", bank_file, "--text", "a b", "--text", "c d", "--rules", rules, "--json")
+    assert [one["text"] for one in ran.document["reasoned"]] == ["a b", "c d"]
+    for row, one in enumerate(ran.document["reasoned"]):
+        holds = {each["concept"]: each["holds"] for each in one["propositions"]}
+        assert holds["summer"] != holds["winter"]
+        assert holds["summer"] == (holds["warmth"] and not holds["cold"])
+        fires = {each["concept"]: each["fires"] for each in ran.document["results"][2 * row : 2 * row + 2]}
+        assert fires == {name: holds[name] for name in fires}
+    lines = run("detect", bank_file, "--text", "a b", "--text", "c d", "--rules", rules).out.splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == 2 * ["warmth", "cold", "summer", "winter"]
+    assert run("detect", bank_file, "--text", "a b", "--json").document["reasoned"] == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ("heat -> summer", "line 1: 'heat' has neither a vector nor a rule"),
+        ("a -> b\nb -> a", "rules run in a circle"),
+        ("", "there is no rule"),
+        ("warmth summer", "expected '->'"),
+    ],
+)
+def test_wrong_rules_are_one_line(run, bank_file, tmp_path, rules, words):
+    file = tmp_path / "wrong.rules"
+    file.write_text(rules)
+    ran = run("detect", bank_file, "--text", "a b", "--rules", file)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert words in ran.err
+
+
+def test_rules_are_not_for_a_corpus_that_is_written(run, bank_file, tmp_path):
+    (tmp_path / "texts.txt").write_text("a b\n")
+    out = tmp_path / "scores.parquet"
+    ran = run("detect", bank_file, "--file", tmp_path / "texts.txt", "--out", out, "--rules", tmp_path / "texts.txt")
+    assert (ran.code, out.exists()) == (2, False)
+    assert "--rules are for texts that are printed" in ran.err

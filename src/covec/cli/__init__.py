@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import typer
 
-from covec.cli import bench, capture, catalog, demo, detect, doctor, models, name, steer, study, vectors
+from covec.cli import bench, capture, catalog, demo, detect, doctor, explain, models, name, steer, study, vectors
 from covec.errors import CovecError, one_line
 from covec.models.hardware import out_of_memory, set_thread_policy
 
@@ -36,6 +36,7 @@ for function in (
     steer.steer,
     bench.bench,
     name.name,
+    explain.explain,
     capture.capture,
     vectors.export,
     vectors.compare,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,14 @@ import typer
 
 from covec.cli import _options as options
 from covec.cli._loading import load_model
-from covec.cli._output import show, working
+from covec.cli._output import show, visible, working
 from covec.cli._progress import bars
 from covec.errors import CovecError
 from covec.writing import check_apart
 
 if TYPE_CHECKING:
     from covec.concepts.vector import ConceptVector
+    from covec.detect.activation_reasoning import ActivationReasoning
     from covec.models.text import TextModel
 
 
@@ -30,6 +32,10 @@ def detect(
         typer.Option(help="Write the corpus' scores to this Parquet file; an interrupted run goes on when run again."),
     ] = None,
     text_column: options.TextColumn = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="A text file of rules over the vectors' concepts, such as: bridge and not city -> rural"),
+    ] = None,
     concept: options.Concept = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
@@ -44,6 +50,8 @@ def detect(
         raise CovecError("--out is for a corpus; give it with --file, or leave --out out")
     if text_column is not None and file is None:
         raise CovecError("--text-column is for a corpus; give it with --file, or leave it out")
+    if rules is not None and out is not None:
+        raise CovecError("--rules are for texts that are printed; leave --out out, or the rules")
     if not all(given.strip() for given in text or ()):
         raise CovecError("a text is empty; write something after --text")
     if out is not None and file is not None:
@@ -56,6 +64,7 @@ def detect(
         # What is wrong with a corpus that is printed is told before a model is loaded.
         placed = list(placed_texts(file, text_column)) if file is not None and out is None else []
         chosen = [covec.load_vector(vector, concept)] if concept else [*covec.load_bank(vector).values()]
+        reasoner = None if rules is None else _reasoner(rules, chosen)
         loaded = load_model(model, chosen[0], device=device, dtype=dtype, force=force)
         settings: dict[str, Any] = {"batch_tokens": batch_tokens, "force": force, "progress": bars()}
         if file is not None and out is not None:
@@ -63,8 +72,28 @@ def detect(
         else:
             places, inputs = [place for place, _ in placed] or None, [read for _, read in placed] or text
             found = loaded.detect(chosen, inputs, places=places, **settings)
-            document, lines = found.to_json(), map(_colour.line, found)
+            reasoned = [] if reasoner is None else reasoner.follow(found, chosen)
+            document = {**found.to_json(), "reasoned": [one.to_json() for one in reasoned]}
+            proofs = [[visible(str(proof)) for proof in one.derived] for one in reasoned]
+            lines = _below([_colour.line(one) for one in found], proofs)
     show(document, json, lambda: "\n".join(lines))
+
+
+def _reasoner(rules: Path, vectors: list[ConceptVector]) -> ActivationReasoning:
+    """What follows from the concepts of `vectors`; wrong rules are refused before a model is loaded."""
+    from covec.detect.activation_reasoning import ActivationReasoning
+
+    reasoner = ActivationReasoning.read(rules)
+    reasoner.check(vectors)
+    return reasoner
+
+
+def _below(lines: list[str], proofs: list[list[str]]) -> Iterator[str]:
+    """The lines of every text, each text's proofs below its own."""
+    if not proofs:
+        return iter(lines)
+    each = len(lines) // len(proofs)
+    return chain.from_iterable((*lines[row * each : (row + 1) * each], *proof) for row, proof in enumerate(proofs))
 
 
 def _corpus(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from covec.concepts.vector import ConceptVector
 from covec.detect._detect import Detection, detect
 from covec.detect._rules import Rule, Rules
 from covec.detect._scores import Vectors, listed
@@ -87,13 +88,17 @@ class Reasoning:
         """The concepts that the text has, read or derived."""
         return tuple(name for name, one in self.propositions.items() if one.holds)
 
+    @property
+    def derived(self) -> tuple[Proposition, ...]:
+        """What rules say of the text, whether it holds or not."""
+        return tuple(one for one in self.propositions.values() if one.rule is not None)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {"text": self.text, "propositions": [one.to_json() for one in self.propositions.values()]}
 
     def __str__(self) -> str:
-        derived = [str(one) for one in self.propositions.values() if one.rule is not None and one.holds]
-        return "\n".join([self.text, *derived])
+        return "\n".join([self.text, *(str(one) for one in self.derived if one.holds)])
 
     __repr__ = __str__
 
@@ -147,17 +152,25 @@ class ActivationReasoning:
             Two vectors have one name, a rule names a concept without a vector or rule, or what `detect` refuses.
         """
         chosen = listed(vectors)
-        names = [vector.name for vector in chosen]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise CovecError(f"two vectors are called {twice[0]!r}: rules would not know which; rename one")
-        self.rules.check(names)
+        self.check(chosen)
         given, alone = one_or_several(inputs)
         found = detect(model, chosen, given, **options)
         assert isinstance(found, list)
-        rows = [found[start : start + len(chosen)] for start in range(0, len(found), len(chosen))]
-        thresholds = {vector.name: vector.threshold for vector in chosen}
-        reasoned = [self.reason(row, thresholds) for row in rows]
+        reasoned = self.follow(found, chosen)
         return reasoned[0] if alone else reasoned
+
+    def check(self, vectors: Sequence[ConceptVector]) -> None:
+        """Refuse vectors of one name, and rules that name a concept without a vector or rule."""
+        names = [vector.name for vector in vectors]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise CovecError(f"two vectors are called {twice[0]!r}: rules would not know which; rename one")
+        self.rules.check(names)
+
+    def follow(self, detections: Sequence[Detection], vectors: Sequence[ConceptVector]) -> list[Reasoning]:
+        """What follows from what `vectors` found in several texts, texts outer."""
+        rows = [detections[start : start + len(vectors)] for start in range(0, len(detections), len(vectors))]
+        thresholds = {vector.name: vector.threshold for vector in vectors}
+        return [self.reason(row, thresholds) for row in rows]
 
     def reason(self, detections: Sequence[Detection], thresholds: Mapping[str, float]) -> Reasoning:
         """What follows from the detections of one text, given the threshold of every concept."""
