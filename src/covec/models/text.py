@@ -259,7 +259,7 @@ class TextModel:
 
 def _check_default_device() -> None:
     """Vectors and rows lie on the processor, and what is made without a word of its device must, too."""
-    if (device := torch.get_default_device()).type != "cpu":
+    if (device := torch.empty(0).device).type != "cpu":  # older versions of torch do not name what a scope sets
         raise ModelError(
             f"torch's default device is {device}, and what covec makes lies on the processor: leave the default, and "
             "say where the model runs with covec.load(..., device=...)"
