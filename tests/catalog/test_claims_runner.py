@@ -45,7 +45,18 @@ def test_what_is_written_is_what_the_catalog_reads():
     system = catalog.system("raptor")
     assert (system.status, system.stale) == ("claim holds", False)
     document = json.loads(path.read_text())
-    assert set(document) == {"id", "passed", "figures", "seconds", "date", "digest", "texts", "machine", "versions"}
+    assert set(document) == {
+        "id",
+        "passed",
+        "figures",
+        "seconds",
+        "processor_seconds",
+        "date",
+        "digest",
+        "texts",
+        "machine",
+        "versions",
+    }
     assert document["figures"][0]["figure"]["null"] == 0.5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from covec.cli._output import note, show, table, working
 from covec.errors import CovecError
 
 if TYPE_CHECKING:
+    from covec.catalog import System
     from covec.claims import Claim
 
 
@@ -33,14 +35,18 @@ def systems(
     if not rows:
         verbs = ", ".join(sorted({system.verb for system in catalog.systems()}))
         raise CovecError(f"no system has that verb and status; verbs are {verbs}; `covec systems` lists all")
-    show(
-        [system.to_json() for system in rows],
-        json,
-        lambda: table(
-            ("id", "verb", "tier", "status", "what it is"),
-            [(row.id, row.verb, row.tier, row.status + (", stale" if row.stale else ""), row.summary) for row in rows],
-        ),
+    show([system.to_json() for system in rows], json, lambda: _listing(rows))
+
+
+def _listing(rows: Sequence[System]) -> str:
+    """A line a system, and how many there are of each status."""
+    lines = table(
+        ("id", "verb", "tier", "status", "what it is"),
+        [(row.id, row.verb, row.tier, row.status + (", stale" if row.stale else ""), row.summary) for row in rows],
     )
+    counts = ", ".join(f"{count} {status}" for status, count in Counter(row.status for row in rows).most_common())
+    told = "; stale: code, data or model changed since the claim was run" if any(row.stale for row in rows) else ""
+    return f"{lines}\n\n{len(rows)} systems: {counts}{told}"
 
 
 def claims(
@@ -81,7 +87,6 @@ def _table(claims: Sequence[Claim]) -> str:
         told = next((one for one in rules if not one.holds), rules[0] if rules else None)
         held = f"{sum(one.holds for one in rules)} of {len(rules)}"
         outcome = "holds" if claim.passed else "fails here"
-        rows.append(
-            (claim.id, outcome, held, round(claim.seconds), f"{told.name}: {told.beside}; {told.rule}" if told else "")
-        )
-    return table(("claim", "", "rules kept", "seconds", "the first that fails, or the first"), rows)
+        seconds = round(claim.seconds), round(claim.processor_seconds)
+        rows.append((claim.id, outcome, held, *seconds, f"{told.name}: {told.beside}; {told.rule}" if told else ""))
+    return table(("claim", "", "rules kept", "seconds", "processor", "the first that fails, or the first"), rows)
