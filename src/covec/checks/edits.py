@@ -28,7 +28,9 @@ from covec.concepts.vector import ConceptVector
 from covec.detect.bag_of_dims import FlipSigns, PushSigns
 from covec.edits.algebra import Edit, Replace
 from covec.edits.attenuation import Attenuate, attenuate
+from covec.edits.joint import set_scores
 from covec.edits.scope import flatten
+from covec.edits.trainable import TrainableAdd
 from covec.errors import CovecError
 from covec.models.positions import Position
 from covec.statistics.densities import Densities
@@ -52,11 +54,13 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "ablate": lambda vector: vector.ablate(),
     "ablate to zero": lambda vector: vector.ablate(to="zero"),
     "set coordinate": lambda vector: vector.set_coordinate(0.7),
+    "set scores": lambda vector: set_scores(vector, 0.7),
     "lower probability": lambda vector: vector.to_probability(0.3),
     "raise probability": lambda vector: vector.to_probability(0.7, below=False),
     "attenuate": attenuation,
     "flip signs": lambda vector: FlipSigns(site=vector.site, pattern=vector.direction.sign()),
     "push signs": lambda vector: PushSigns(site=vector.site, signs=vector.direction.sign(), gain=0.1),
+    "trainable add": lambda vector: TrainableAdd(site=vector.site, shift=vector.write),
     "replace": lambda vector: Replace(site=vector.site, value=vector.parts[vector.site].mean_positive),
 }
 
@@ -253,6 +257,7 @@ def edit_classes() -> list[type[Edit]]:
         for name in registry.names(verb):
             registry.get(verb, name)
     kinds = [kind for kind in _below(Edit) if kind.__module__.startswith("covec.") and not kind.observes]
+    kinds = [kind for kind in kinds if kind.apply is not Edit.apply]  # what only says what others are to be
     return sorted(kinds, key=lambda kind: kind.__name__)
 
 
