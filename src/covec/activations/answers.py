@@ -60,6 +60,22 @@ class Answered:
         table = model.tokenize(prompts, offsets=False)
         return cls(model, tuple(map(_followed, table, ids)), tuple(map(tuple, ids)))
 
+    @classmethod
+    def of_ids(cls, model: TextModel, prompts: Sequence[Tokenized], answers: Sequence[Sequence[int]]) -> Answered:
+        """Prompts and the tokens that follow them, one at least."""
+        return cls(model, tuple(map(_followed, prompts, answers)), tuple(map(tuple, answers)))
+
+    @classmethod
+    def whole(cls, model: TextModel, texts: Sequence[Input]) -> Answered:
+        """Texts of which all that stands behind the first token is the answer to it; one token alone is refused."""
+        read = model.tokenize(texts, offsets=False)
+        if short := [row for row, item in enumerate(read) if len(item.ids) < 2]:
+            raise ExamplesError(
+                f"text {short[0] + 1} is a single token, behind which nothing is said: give a longer one"
+            )
+        first = [replace(item, ids=item.ids[:1], layout=Layout(item.layout.special[:1], 1, 0)) for item in read]
+        return cls.of_ids(model, first, [item.ids[1:] for item in read])
+
     def __len__(self) -> int:
         return len(self.tokens)
 

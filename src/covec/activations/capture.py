@@ -315,11 +315,14 @@ def read(model: TextModel, sites: Sequence[Site], visit: Any) -> Iterator[None]:
             raise ModelError(f"the forward pass does not reach {by_end[pending.pop()][0][0]}: name another site")
 
 
-def forward(model: TextModel, batch: Batch, **options: Any) -> Any:
-    """The body's forward pass over `batch`, under the edits in force on this thread."""
+def forward(model: TextModel, batch: Batch, *, edits: Sequence[Any] | None = None, **options: Any) -> Any:
+    """The body's forward pass over `batch`, under the edits in force on this thread.
+
+    `edits` has a tuple for each row where rows have edits of their own, for which hooks must be there; these alone act.
+    """
     body = model.anatomy.body
-    edits = edits_in_force(body)
-    plan = Plan(batch.layouts, "right", [edits] * len(batch.rows), batch.rows, owner=body) if edits else None
+    each = [edits_in_force(body)] * len(batch.rows) if edits is None else edits
+    plan = Plan(batch.layouts, "right", each, batch.rows, owner=body) if any(each) else None
     options = {"use_cache": False, **options} if model.causal else options
     with planned(plan):
         return body(input_ids=batch.ids, attention_mask=batch.mask, **options)

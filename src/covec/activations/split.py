@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -52,16 +52,24 @@ class Split:
         return kept[0].detach()
 
     def decode(
-        self, batch: Batch, hidden: Float[Tensor, "rows tokens d"] | None, visit: Visit | None = None
+        self,
+        batch: Batch,
+        hidden: Float[Tensor, "rows tokens d"] | None,
+        visit: Visit | None = None,
+        *,
+        edits: Sequence[Any] | None = None,
     ) -> Float[Tensor, "rows tokens d"]:
-        """The body's last hidden states, with `visit(activations) -> activations` at the site."""
+        """The body's last hidden states, with `visit(activations) -> activations` at the site.
+
+        `edits` as in `forward`; they act above the last lower block.
+        """
         with ExitStack() as scope:
             scope.enter_context(uncompiled())
             if hidden is not None:
                 scope.enter_context(self._from(hidden))
             if visit is not None:
                 scope.callback(hook(self.tap.module, self.tap.end, self._at_site(visit, batch)).remove)
-            return forward(self.model, batch)[0]
+            return forward(self.model, batch, edits=edits)[0]
 
     def logits(self, hidden: Float[Tensor, "m d"]) -> Float[Tensor, "m vocabulary"]:
         """The head's logits of last hidden states, with all that the model does to them (scaling, soft caps)."""

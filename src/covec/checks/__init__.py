@@ -1,8 +1,8 @@
 """Checks: the contract of each verb as code, run over every registered method by discovery.
 
-`check_finder`, `check_edit`, `check_aggregator`, `check_namer`, `check_explainer`, `check_steering`, `check_measure`
-and `check_vector` hold one method to its contract and raise at the first law that it breaks; `all_checks` lists every
-law of everything that is found, for a test to run one by one:
+`check_finder`, `check_edit`, `check_training`, `check_aggregator`, `check_namer`, `check_explainer`, `check_steering`,
+`check_measure` and `check_vector` hold one method to its contract and raise at the first law that it breaks;
+`all_checks` lists every law of everything that is found, for a test to run one by one:
 
     @pytest.mark.parametrize("check", covec.checks.all_checks(), ids=str)
     def test_contract(check):
@@ -57,6 +57,13 @@ def check_edit(make: str | Callable[..., Any], expected_failures: Expected = Non
     _run(edit_checks(make, expected_failures))
 
 
+def check_training(make: str | Callable[..., Any], expected_failures: Expected = None) -> None:
+    """Hold edits that are trained to their contract: a function that makes them for a model, untrained, or a name."""
+    from covec.checks.training import training_checks
+
+    _run(training_checks(make, expected_failures))
+
+
 def check_aggregator(aggregator: str | type[Aggregator], expected_failures: Expected = None) -> None:
     """Hold an aggregator to its contract: a registered name, or a class; else as `check_finder`."""
     from covec.checks.aggregators import aggregator_checks
@@ -109,9 +116,20 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, namers, steering, vectors
+    from covec.checks import (
+        aggregators,
+        edits,
+        explainers,
+        finders,
+        measures,
+        model_finders,
+        namers,
+        steering,
+        training,
+        vectors,
+    )
 
-    rooms = (finders, model_finders, edits, aggregators, namers, explainers, steering, measures, vectors)
+    rooms = (finders, model_finders, edits, training, aggregators, namers, explainers, steering, measures, vectors)
     return [check for room in rooms for check in room.discovered()]
 
 

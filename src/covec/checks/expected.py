@@ -13,6 +13,7 @@ EDITS: dict[str, dict[str, str]] = {
         "twice is once": "what an attenuation left may still speak for the concept, and is attenuated again",
     },
     "push signs": {"twice is once": "a push from where the first one led goes as far again"},
+    "trainable add": {"twice is once": "a shift moves as far again when it is made again"},
     "replace": {"gradients flow": "what comes out does not depend on what was there, so that the gradient is zero"},
 }
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from covec import registry
-from covec.checks import aggregators, edits, explainers, finders, measures, model_finders, namers, steering, vectors
+from covec.checks import (
+    aggregators,
+    edits,
+    explainers,
+    finders,
+    measures,
+    model_finders,
+    namers,
+    steering,
+    training,
+    vectors,
+)
 from covec.checks._check import Law, title, words
 from covec.checks.expected import EDITS, SCIKIT_LEARN
 
@@ -22,6 +33,7 @@ _ROOMS: tuple[tuple[str, str, Iterable[Law]], ...] = (
     ("find", "Finders", finders.LAWS),
     ("find", "Finders that read a model", model_finders.LAWS),
     ("edit", "Edits", (*edits.LAWS, *edits.OF_STRENGTHS)),
+    ("training", "Edits that are trained", training.LAWS),
     ("detect", "Aggregators", aggregators.LAWS),
     ("name", "Ways to name", namers.LAWS),
     ("explain", "Explainers", explainers.LAWS),
