@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from covec.models.text import TextModel as TextModel
     from covec.models.vocabulary import Vocabulary as Vocabulary
     from covec.statistics.figure import Figure as Figure
+    from covec.steer._strength import strength as strength
     from covec.studies import Studies as Studies
     from covec.studies import Study as Study
     from covec.studies import study as study
@@ -66,6 +67,7 @@ _PUBLIC = {
     "load_vector": "covec.concepts.bank:load_vector",
     "read_concepts": "covec.concepts.examples:read_concepts",
     "show_versions": "covec.versions:show_versions",
+    "strength": "covec.steer._strength:strength",
     "study": "covec.studies:study",
 }
 

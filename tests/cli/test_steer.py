@@ -85,3 +85,77 @@ def test_a_damaged_vector_is_one_line(run, model, tmp_path, content):
     (tmp_path / "bad.safetensors").write_bytes(content)
     ran = steer(run, tmp_path / "bad.safetensors", "--prompt", "Water")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+
+
+def test_several_vectors_act_at_once(run, model, vector, vector_file, bank_file):
+    also = ("--also", f"{bank_file}:cold@-2", "--also", f"{vector_file}@0.5")
+    ran = steer(run, vector_file, "--prompt", "Water", "--strength", 1, *also, "--json")
+    from covec import load_vector
+
+    cold = load_vector(bank_file, "cold")
+    with model.edit(vector.add(1), cold.add(-2), vector.add(0.5)):
+        text = model.generate("Water", max_new_tokens=5)
+    assert ran.document["results"][0]["text"] == text
+    assert ran.document["also"] == [{"concept": "cold", "strength": -2.0}, {"concept": vector.name, "strength": 0.5}]
+
+
+def test_an_order_that_matters_is_warned_of(run, model, vector_file, bank_file):
+    also = ("--also", f"{bank_file}:cold@1")
+    assert "order" in steer(run, vector_file, "--prompt", "Water", "--ablate", *also).err
+    assert "order" not in steer(run, vector_file, "--prompt", "Water", *also).err
+
+
+def test_auto_takes_a_strength_of_the_curve_and_shows_it(run, model, vector_file):
+    budget = ("--max-kl", 0.2, "--max-perplexity", 1000)
+    for given, sign in (("auto", 1), ("-auto", -1)):
+        ran = steer(run, vector_file, "--prompt", "Water", "--strength", given, *budget, "--json")
+        assert ran.code in (0, 2)
+        if ran.code == 0:
+            auto = ran.document["auto"]
+            assert auto["strength"] == ran.document["results"][0]["strength"]
+            assert sign * auto["strength"] > 0
+            assert auto["budget"] == {"nats": 0.2, "perplexity": 1000.0}
+            assert all(row["nats"] <= 0.3 for row in auto["curve"])
+            assert "KL a token" in ran.err
+        else:
+            assert "allow more" in ran.err
+
+
+def test_a_baked_model_says_what_the_edited_one_does(run, model, vector, vector_file, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    ran = steer(run, vector_file, "--prompt", "Water boils", "--strength", 2, "--bake", tmp_path / "baked", "--json")
+    assert ran.code == 0, ran.err
+    baked = AutoModelForCausalLM.from_pretrained(tmp_path / "baked")
+    ids = model.tokenizer("Water boils", return_tensors="pt")
+    written = baked.generate(**ids, max_new_tokens=5, do_sample=False, pad_token_id=model.pad_id)
+    text = model.tokenizer.decode(written[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+    assert ran.document["results"][0]["text"] == text
+    assert ran.document["baked"] == str(tmp_path / "baked")
+    assert steer(run, vector_file, "--strength", 2, "--bake", tmp_path / "other").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "nothing to continue"),
+        (["--prompt", "Water", "--also", "nowhere.safetensors"], "FILE@STRENGTH"),
+        (["--prompt", "Water", "--also", "nowhere.safetensors@much"], "FILE@STRENGTH"),
+        (["--prompt", "Water", "--also", "nowhere.safetensors@nan"], "FILE@STRENGTH"),
+        (["--prompt", "Water", "--also", "nowhere.safetensors@1"], "nowhere"),
+        (["--prompt", "Water", "--strength", "auto", "--strength", "1"], "alone"),
+        (["--prompt", "Water", "--strength", "auto", "--ablate"], "give one"),
+        (["--prompt", "Water", "--strength", "auto", "--max-kl", "0"], "above 0"),
+        (["--prompt", "Water", "--strength", "auto", "--max-perplexity", "nan"], "from 1"),
+        (["--strength", "1", "--strength", "2", "--bake", "out"], "give one"),
+        (["--ablate", "--bake", "{folder}"], "is there already"),
+        (["--position", "last", "--bake", "{new}"], "last"),
+    ],
+)
+def test_more_bad_input_is_one_line(run, model, vector_file, tmp_path, arguments, words):
+    (tmp_path / "there").mkdir()
+    names = {"{folder}": tmp_path / "there", "{new}": tmp_path / "new"}
+    ran = steer(run, vector_file, *(names.get(one, one) for one in arguments))
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
+    assert words in ran.err
+    assert not (tmp_path / "new").exists()
