@@ -29,6 +29,7 @@ from covec.detect.bag_of_dims import FlipSigns, PushSigns
 from covec.edits.algebra import Edit, Replace
 from covec.edits.attenuation import Attenuate, attenuate
 from covec.edits.joint import set_scores
+from covec.edits.programs import within_limits
 from covec.edits.scope import flatten
 from covec.edits.trainable import TrainableAdd
 from covec.errors import CovecError
@@ -55,6 +56,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "ablate to zero": lambda vector: vector.ablate(to="zero"),
     "set coordinate": lambda vector: vector.set_coordinate(0.7),
     "set scores": lambda vector: set_scores(vector, 0.7),
+    "within limits": lambda vector: within_limits([vector], [0.6], [True]),
     "lower probability": lambda vector: vector.to_probability(0.3),
     "raise probability": lambda vector: vector.to_probability(0.7, below=False),
     "attenuate": attenuation,

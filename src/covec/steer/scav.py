@@ -69,7 +69,9 @@ class Scav(Steering):
 
     def fit(self, model: TextModel, examples: Examples, *, progress: Progress = silent) -> Self:
         if not 0.5 < self.probability < 1:
-            raise CovecError(f"scav raises the concept to a probability between 0.5 and 1, not {self.probability}")
+            raise CovecError(
+                f"{self.entry.name} raises the concept to a probability between 0.5 and 1, not {self.probability}"
+            )
         parts = split(
             examples.keys,
             examples.labels,
@@ -101,9 +103,12 @@ class Scav(Steering):
         vectors = self.trusted()
         if not strength:
             return ()
-        wanted = 1 / (1 + math.exp(-strength * math.log(self.probability / (1 - self.probability))))
         where = {"below": strength < 0, "position": "last+generated"}
-        return tuple(edit for vector in vectors for edit in vector.to_probability(wanted, **where))
+        return tuple(edit for vector in vectors for edit in vector.to_probability(self.limit(strength), **where))
+
+    def limit(self, strength: float) -> float:
+        """The probability that a strength stands for."""
+        return 1 / (1 + math.exp(-strength * math.log(self.probability / (1 - self.probability))))
 
     def trusted(self) -> tuple[ConceptVector, ...]:
         """The vectors whose probe is reliable, from low to high; where there is none, `CovecError`."""
