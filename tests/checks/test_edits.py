@@ -139,6 +139,7 @@ SABOTEURS: dict[str, Callable[..., Any]] = {
     "edits are values": ambiguous,
     "only the selected tokens change": InPlace.of,
     "a gate holds it back": InPlace.of,
+    "a schedule weighs it": InPlace.of,
     "rows keep their own": InPlace.of,
     "the cache changes nothing": Impatient.of,
     "the model is left as it was": Lasting.of,

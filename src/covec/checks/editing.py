@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from covec.checks._check import Law, refusal
 from covec.checks._edit import WIDTH, Subject, applied, planted
 from covec.edits.algebra import Edit, Gate
+from covec.edits.schedules import Ramp, Steps
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -53,6 +54,30 @@ def a_gate_holds_it_back(subject: Subject) -> None:
     open_ = plain @ axis > gate.threshold
     assert torch.equal(found[~open_], plain[~open_]), "a token before which the gate is closed was changed"
     assert not torch.equal(found[open_], plain[open_]), "no token was changed"
+
+
+def a_schedule_weighs_it(subject: Subject) -> None:
+    """Tokens change by as much of it as the schedule says, and what is written under one does not depend on the cache,
+    on beams kept in it, or on the other rows.
+    """
+    (site,) = {edit.site for edit in subject.edits()}
+    plain, index = _seen(site)
+    edits = _with(subject, schedule=Ramp(((1, 0.0), (3, 1.0)), by="index"), position=Position("all"))
+    with _model().edit(*edits):
+        found, _ = _seen(site)
+    weights = torch.from_numpy(np.interp(index, (1, 3), (0, 1)))[:, None].float()
+    assert torch.equal(found[index <= 1], plain[index <= 1]), "a token of weight 0 was changed"
+    if len(edits) == 1:
+        wanted = plain + weights * (applied(edits, plain[None])[0] - plain)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=_NEAR * float(wanted.abs().max()))
+    model, position = _model(), Position("all")
+    for schedule in (Steps(1, 3), Ramp(((0, 1.0), (4, 0.0)))):
+        strong = [dataclasses.replace(edit, schedule=schedule, position=position) for edit in _strong(subject)]
+        with model.edit(*strong):
+            for beams in (1, 2):
+                written = model.generate(list(_TEXTS), max_new_tokens=6, num_beams=beams)
+                assert model.generate(list(_TEXTS), max_new_tokens=6, num_beams=beams, use_cache=False) == written
+                assert [model.generate(text, max_new_tokens=6, num_beams=beams) for text in _TEXTS] == written
 
 
 def rows_keep_their_own(subject: Subject) -> None:
@@ -108,6 +133,7 @@ def what_does_not_fit_is_refused(subject: Subject) -> None:
 LAWS: tuple[Law, ...] = (
     only_the_selected_tokens_change,
     a_gate_holds_it_back,
+    a_schedule_weighs_it,
     rows_keep_their_own,
     the_cache_changes_nothing,
     the_model_is_left_as_it_was,

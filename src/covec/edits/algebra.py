@@ -7,7 +7,7 @@ scope applies: `apply` itself sees every token and never changes its input.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,10 +16,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from covec.concepts.vector import ConceptVector, Part
+from covec.edits.schedules import Schedule, Unsure
 from covec.errors import ModelError
 from covec.models.plan import Pass
 from covec.models.positions import Position
 from covec.models.sites import Site
+from covec.models.text import TextModel
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,6 +50,10 @@ class Gate:
         level = vector.threshold if threshold is None else threshold
         return cls(vector.site, vector.direction, vector.intercept, vector.scale, level, above)
 
+    def bind(self, model: TextModel, device: torch.device) -> Callable[[Tensor], Tensor]:
+        """Where the gate is open [rows, tokens], of activations of `model` on `device`."""
+        return replace(self, direction=self.direction.to(device)).fires
+
     def fires(self, h: Float[Tensor, "rows tokens d"]) -> Tensor:
         """Where the gate is open [rows, tokens]."""
         wide = _wide(h)
@@ -66,7 +72,7 @@ class Gate:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Edit:
-    """What all edits share: where they act, on which tokens, behind which gate, and for which model they were made.
+    """What all edits share: where they act, on which tokens, behind which gate, how much of them, and for which model.
 
     One that `observes` changes nothing, and sees what all others at its site have left. Edits of one class are equal
     where all their fields are, tensors to the bit.
@@ -76,7 +82,8 @@ class Edit:
 
     site: Site
     position: Position = CONTENT
-    gate: Gate | None = None
+    gate: Gate | Unsure | None = None
+    schedule: Schedule | None = None
     fingerprint: str | None = None
 
     def apply(self, h: Float[Tensor, "rows tokens d"], context: Pass) -> Float[Tensor, "rows tokens d"]:
@@ -231,7 +238,7 @@ def add(
     strength: float | Sequence[float] | dict[Any, float] = 1.0,
     *,
     position: str | Position | None = None,
-    gate: Gate | ConceptVector | None = None,
+    gate: Gate | Unsure | ConceptVector | None = None,
 ) -> tuple[Add, ...]:
     """Edits that add `strength` times `write` at each of the vector's sites.
 
@@ -261,7 +268,7 @@ def ablate(
     to: str = "midpoint",
     sites: Sequence[str | Site] = (),
     position: str | Position | None = None,
-    gate: Gate | ConceptVector | None = None,
+    gate: Gate | Unsure | ConceptVector | None = None,
 ) -> tuple[Ablate, ...]:
     """Edits that set the coordinate along the vector to the midpoint of the class means, or to 0.
 
@@ -303,7 +310,7 @@ def set_coordinate(
     score: float,
     *,
     position: str | Position | None = None,
-    gate: Gate | ConceptVector | None = None,
+    gate: Gate | Unsure | ConceptVector | None = None,
 ) -> tuple[SetCoordinate, ...]:
     """Edits that give every token the same `score` of the vector: -0.5 and 0.5 are the class means."""
     if not math.isfinite(score):
@@ -323,7 +330,7 @@ def to_probability(
     *,
     below: bool = True,
     position: str | Position | None = None,
-    gate: Gate | ConceptVector | None = None,
+    gate: Gate | Unsure | ConceptVector | None = None,
 ) -> tuple[ToProbability, ...]:
     """Edits that bring the calibrated probability below (or with `below=False` above) `probability`, and no further."""
     if not 0 < probability < 1:

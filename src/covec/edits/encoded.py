@@ -12,6 +12,7 @@ from torch import Tensor
 
 from covec.activations.split import Split
 from covec.edits.algebra import Edit
+from covec.errors import ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
 from covec.models.plan import Pass, Plan
 from covec.models.positions import Position, mask
@@ -33,7 +34,12 @@ class Encoded:
         return self.split.decode(self.batch, self.hidden, visit)
 
     def edited(self, edit: Edit, h: Float[Tensor, "rows tokens d"]) -> Float[Tensor, "rows tokens d"]:
-        """Activations at the site, with `edit` on the chosen tokens."""
+        """Activations at the site, with `edit` on the chosen tokens; one behind a gate or a schedule is refused."""
+        if edit.gate is not None or edit.schedule is not None:
+            raise ModelError(
+                f"the edit at {edit.site} acts behind a gate or a schedule, which this measure does not follow: give "
+                "it without, or measure within model.edit(...)"
+            )
         changed = edit.prepare(h.device, h.dtype).apply(h, Pass(Plan(()), h.shape[0], 0, h.shape[1], h.device))
         return torch.where(self.chosen[..., None], changed, h)
 

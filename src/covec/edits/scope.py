@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from covec.edits.algebra import Add, Edit, Gate
 from covec.edits.calls import follow, follow_generation
+from covec.edits.schedules import Unsure
 from covec.errors import ModelError
 from covec.models.anatomy import Tap
 from covec.models.plan import Pass, Plan, current_pass, passing, stacked
@@ -168,7 +169,7 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
 
     lists = [sorted((item for item in row if here(item.site)), key=lambda item: item.observes) for row in plan.edits]
     gates = {item.gate: None for row in plan.edits for item in row if item.gate is not None and here(item.gate.site)}
-    steps: list[Step] = [_note(gate, hidden.device, model.anatomy.tap(gate.site)) for gate in gates]
+    steps: list[Step] = [_note(model, gate, hidden.device) for gate in gates]
     for place in range(max(map(len, lists), default=0)):
         items = [row[place] if place < len(row) else None for row in lists]
         distinct = {id(item): item for item in items if item is not None}
@@ -188,14 +189,15 @@ def _steps(model: TextModel, key: tuple[Any, str], plan: Plan, hidden: Tensor) -
 
 def _stackable(item: Edit, first: Edit) -> bool:
     same = item.site == first.site and item.position == first.position
-    return type(item) is Add and type(first) is Add and item.gate is None and same
+    plain = item.gate is None and item.schedule is None
+    return type(item) is Add and type(first) is Add and plain and same
 
 
-def _note(gate: Gate, device: torch.device, tap: Tap) -> Step:
-    moved = replace(gate, direction=gate.direction.to(device))
+def _note(model: TextModel, gate: Gate | Unsure, device: torch.device) -> Step:
+    tap, fires = model.anatomy.tap(gate.site), gate.bind(model, device)
 
     def step(hidden: Tensor, now: Pass) -> Tensor:
-        now.notes[gate] = moved.fires(tap.read(hidden))
+        now.notes[gate] = fires(tap.read(hidden))
         return hidden
 
     return step
@@ -224,6 +226,10 @@ def _step(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
                 raise ModelError(f"the gate reads {item.gate.site}, which comes after the edit at {item.site}")
             fires = now.notes[item.gate].to(part.device)  # a gate may stand on another one
             keep = fires if keep is None else keep & fires
+        if item.schedule is not None:
+            weights = item.schedule.weights(now).to(part.device)
+            edited = _part_of_the_way(part, edited, weights)
+            keep = weights != 0 if keep is None else keep & (weights != 0)
         if rows is not None:
             mine = torch.tensor([rows[now.row(row)] for row in range(now.rows)], device=hidden.device)[:, None]
             keep = mine.expand(now.rows, now.columns) if keep is None else keep & mine
@@ -233,6 +239,14 @@ def _step(item: Edit, tap: Tap, rows: list[bool] | None) -> Step:
         return tap.write(hidden, edited)
 
     return step
+
+
+def _part_of_the_way(before: Tensor, after: Tensor, weights: Tensor) -> Tensor:
+    """What lies between, computed in float32 at least; what was edited itself, to the bit, where a weight is 1."""
+    wide = torch.promote_types(before.dtype, torch.float32)
+    share = weights[..., None]
+    between = before.to(wide) + share * (after.to(wide) - before.to(wide))
+    return torch.where(share == 1, after, between.to(after.dtype))
 
 
 def _check_range(item: Edit, before: Tensor, after: Tensor) -> None:
