@@ -8,20 +8,32 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from covec.bench.result import Row
 from covec.errors import FileError
 from covec.writing import whole_file
 
 SCHEMA = 1
 
 
+class Kept(Protocol):
+    """What a file can hold: a row of a bench."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self: ...
+
+
+Row = TypeVar("Row", bound=Kept)
+
+
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(Generic[Row]):
     """A file a concept and method in `folder`, each with the digest of all that its rows depend on; None keeps none."""
 
     folder: Path | None
+    row: type[Row]
 
     def rows(self, concept: str, method: str, key: str) -> list[Row] | None:
         """The rows of an earlier run under the same key; None where there are none, or the file is damaged."""
@@ -29,7 +41,7 @@ class Ledger:
             return None
         try:
             document = json.loads(self._path(concept, method).read_text(encoding="utf-8"))
-            return [Row.from_json(row) for row in document["rows"]] if document["key"] == key else None
+            return [self.row.from_json(row) for row in document["rows"]] if document["key"] == key else None
         except (OSError, ValueError, KeyError, TypeError, FileError):
             return None
 

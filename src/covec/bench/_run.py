@@ -90,7 +90,7 @@ def detect(
             pass
     bench = _Bench(model, settings, {name: _trial(one, split_seed) for name, one in given.items()}, encode)
     with progress("benching", len(given) * len(bench.names)) as bar:
-        rows, notes, reused = bench.run(ledger.Ledger(None if out is None else Path(out)), progress, bar)
+        rows, notes, reused = bench.run(ledger.Ledger(None if out is None else Path(out), Row), progress, bar)
     told = dict.fromkeys(note for trial in bench.trials.values() for note in (*trial.examples.notes, *trial.notes))
     return DetectionBench(
         model=model.describe(),
@@ -166,7 +166,7 @@ class _Bench:
         kept = ("sites", "positions", "finders", "split_seed", "seed", "quick")
         return {name: value for name, value in self.settings.to_json().items() if name in kept}
 
-    def run(self, book: ledger.Ledger, progress: Progress, bar: Bar) -> tuple[list[Row], list[str], int]:
+    def run(self, book: ledger.Ledger[Row], progress: Progress, bar: Bar) -> tuple[list[Row], list[str], int]:
         """All rows, concept by concept; notes; and how many rows an earlier run had left."""
         done: dict[tuple[str, str], list[Row]] = {}
         plan: Plan = {}
