@@ -28,9 +28,12 @@ from covec.concepts.vector import ConceptVector
 from covec.detect.bag_of_dims import FlipSigns, PushSigns
 from covec.edits.algebra import Edit, Replace
 from covec.edits.attenuation import Attenuate, attenuate
+from covec.edits.blend import Blend
 from covec.edits.joint import set_scores
+from covec.edits.norms import AddKeepingNorm
 from covec.edits.programs import within_limits
 from covec.edits.scope import flatten
+from covec.edits.soft_concept import MixSoftConcept
 from covec.edits.trainable import TrainableAdd
 from covec.errors import CovecError
 from covec.models.positions import Position
@@ -50,6 +53,14 @@ def attenuation(vector: ConceptVector) -> Attenuate:
     return attenuate(vector.site, densities, 0, range(8), width=part.width, fingerprint=fingerprint)
 
 
+def softly(vector: ConceptVector) -> MixSoftConcept:
+    """Soft concepts of tables in which the direction of `vector` stands beside random ones."""
+    generator = torch.Generator().manual_seed(0)
+    embeddings, head = (torch.randn(9, len(vector.direction), generator=generator) for _ in range(2))
+    head[0] = vector.direction
+    return MixSoftConcept(site=vector.site, embeddings=embeddings, head=head / len(vector.direction) ** 0.5)
+
+
 MAKERS: dict[str, Callable[..., Any]] = {
     "add": lambda vector, strength=1.0: vector.add(strength),
     "ablate": lambda vector: vector.ablate(),
@@ -57,12 +68,17 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "set coordinate": lambda vector: vector.set_coordinate(0.7),
     "set scores": lambda vector: set_scores(vector, 0.7),
     "within limits": lambda vector: within_limits([vector], [0.6], [True]),
+    "add keeping the norm": lambda vector: AddKeepingNorm(
+        site=vector.site, shift=vector.write, fingerprint=vector.model.get("fingerprint")
+    ),
     "lower probability": lambda vector: vector.to_probability(0.3),
     "raise probability": lambda vector: vector.to_probability(0.7, below=False),
     "attenuate": attenuation,
     "flip signs": lambda vector: FlipSigns(site=vector.site, pattern=vector.direction.sign()),
     "push signs": lambda vector: PushSigns(site=vector.site, signs=vector.direction.sign(), gain=0.1),
     "trainable add": lambda vector: TrainableAdd(site=vector.site, shift=vector.write),
+    "blend": lambda vector: Blend(site=vector.site, value=vector.parts[vector.site].mean_positive, share=0.4),
+    "mix soft concept": softly,
     "replace": lambda vector: Replace(site=vector.site, value=vector.parts[vector.site].mean_positive),
 }
 

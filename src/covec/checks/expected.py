@@ -8,12 +8,14 @@ from __future__ import annotations
 # Laws that an edit cannot keep: by the name of the edit and the words of the law.
 EDITS: dict[str, dict[str, str]] = {
     "add": {"twice is once": "a shift moves as far again when it is made again; what undoes it is the opposite shift"},
+    "add keeping the norm": {"twice is once": "a direction that was turned turns further when it is turned again"},
     "attenuate": {
         "gradients flow": "factors are drawn straight from bin to bin, so that a step across the middle of one bends",
         "twice is once": "what an attenuation left may still speak for the concept, and is attenuated again",
     },
     "push signs": {"twice is once": "a push from where the first one led goes as far again"},
     "trainable add": {"twice is once": "a shift moves as far again when it is made again"},
+    "blend": {"twice is once": "a share of what is left of the way is another step on it"},
     "replace": {"gradients flow": "what comes out does not depend on what was there, so that the gradient is zero"},
 }
 

@@ -28,7 +28,6 @@ from covec.claims import Claim, ClaimFigure
 from covec.claims._figures import at_least, mean_figure, shown
 from covec.concepts.examples import Examples
 from covec.concepts.packaged import neutral_prompts, neutral_texts
-from covec.edits.programs import WithinLimits
 from covec.models.load import load
 from covec.models.text import TextModel
 from covec.statistics.figure import Figure
@@ -165,8 +164,8 @@ def _joint(bench: _Bench, steering: dict[str, GcavGeneration]) -> Iterator[Claim
 
 def _algebra(bench: _Bench, both: list[GcavGeneration], edits: Any, site: Any, sign: float) -> Iterator[ClaimFigure]:
     """How far limits are missed at one block by the program, and by the sum of two shifts, which are not told."""
-    (edit,) = (one for one in edits if one.site == site)
-    assert isinstance(edit, WithinLimits)
+    edit = next(one for one in edits if one.site == site)
+    nowhere: Any = None
     h = bench.model.capture(bench.prompts, [site], "last")[site]
     vectors = [next(vector for vector in one.trusted() if vector.site == site) for one in both]
     slopes = torch.tensor([vector.calibration[0] / vector.scale for vector in vectors if vector.calibration])
@@ -175,10 +174,12 @@ def _algebra(bench: _Bench, both: list[GcavGeneration], edits: Any, site: Any, s
         """Logits by which each limit is missed, below 0 where it is kept [rows, concepts]."""
         return (edit.limits - rows @ edit.directions.T) * edit.signs * slopes
 
-    kept = Figure(float(missing(edit.apply(h, None)).max()), n=len(h), how=f"largest miss of a limit in logits, {site}")
+    kept = Figure(
+        float(missing(edit.apply(h, nowhere)).max()), n=len(h), how=f"largest miss of a limit in logits, {site}"
+    )
     yield ClaimFigure("limits after the program", kept, LOGITS, "at most the baseline", kept.value <= LOGITS)
     shifts = [one.edits(strength) for one, strength in zip(both, (1.0, sign), strict=True)]
-    moves = [next(one for one in own if one.site == site).apply(h, None) - h for own in shifts]
+    moves = [next(one for one in own if one.site == site).apply(h, nowhere) - h for own in shifts]
     short = missing(h + moves[0] + moves[1])
     alone = torch.stack([missing(h + move)[:, at] for at, move in enumerate(moves)], 1)
     crossed = torch.stack([moves[1 - at] @ edit.directions[at] for at in (0, 1)], 1) * edit.signs * slopes
