@@ -2,9 +2,9 @@
 (arXiv:2402.14433).
 
 Approval in reviews (easy) and questions against statements (hard), 80 texts a concept, in the embedded model, which
-goes on with 12 neutral prompts for 10 tokens at each of nine scales. The judges are bags of words (with the question mark),
-trained on other texts; perplexity is the guided model's own on 30 other neutral openings. Eight blocks are guided, and
-four once more. Random directions have the probes' shifts' lengths at the blocks of the difference of means.
+goes on with 12 neutral prompts for 10 tokens at each of nine scales. The judges are bags of words (with the question
+mark), trained on other texts; perplexity is the guided model's own on 30 other neutral openings. Eight blocks are
+guided, and four once more. Random directions move as far as the difference of means, at its blocks.
 
 The metric itself is tried on curves of which a, b and c are known.
 """
