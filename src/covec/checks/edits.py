@@ -54,11 +54,10 @@ def attenuation(vector: ConceptVector) -> Attenuate:
 
 
 def softly(vector: ConceptVector) -> MixSoftConcept:
-    """Soft concepts of tables in which the direction of `vector` stands beside random ones."""
+    """Soft concepts of random tables of the size of a model in which `vector` has its scale."""
     generator = torch.Generator().manual_seed(0)
     embeddings, head = (torch.randn(9, len(vector.direction), generator=generator) for _ in range(2))
-    head[0] = vector.direction
-    return MixSoftConcept(site=vector.site, embeddings=embeddings, head=head / len(vector.direction) ** 0.5)
+    return MixSoftConcept(site=vector.site, embeddings=embeddings * vector.scale, head=head / vector.scale)
 
 
 MAKERS: dict[str, Callable[..., Any]] = {

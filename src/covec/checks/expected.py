@@ -16,6 +16,7 @@ EDITS: dict[str, dict[str, str]] = {
     "push signs": {"twice is once": "a push from where the first one led goes as far again"},
     "trainable add": {"twice is once": "a shift moves as far again when it is made again"},
     "blend": {"twice is once": "a share of what is left of the way is another step on it"},
+    "mix soft concept": {"twice is once": "what has been mixed in makes its own words likelier, and more is mixed in"},
     "replace": {"gradients flow": "what comes out does not depend on what was there, so that the gradient is zero"},
 }
 
