@@ -35,6 +35,7 @@ _FORWARDS = {
     "detect.detect": "covec.detect._detect:detect",
     "detect.watch": "covec.detect._watch:watch",
     "report.bench": "covec.report.bench:write_bench",
+    "report.steering": "covec.report.steering:write_steering",
     "report.study": "covec.report:write_study",
     "report.study_html": "covec.report:study_fragment",
     "report.vector_html": "covec.report:vector_fragment",

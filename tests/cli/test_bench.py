@@ -52,10 +52,29 @@ def test_its_json_keeps_to_the_schema_and_a_second_run_does_no_work(run, model, 
     assert again.document["rows"] == first.document["rows"]
 
 
+def test_ways_to_steer_are_told_by_score_and_written(run, model, folder, tmp_path, monkeypatch):
+    from covec.bench.steering import _run
+
+    monkeypatch.setattr(_run, "_PROMPTS", 4)
+    monkeypatch.setattr(_run, "encoder", _texts.encoder)
+    options = ("--model", "tiny", "--methods", "addition", "--doses", "0.1", "--out", tmp_path / "out")
+    found = run("bench", "steer", folder, *options)
+    assert found.code == 0, found.err
+    assert "shuffled labels" in found.out
+    assert "bench.html" in found.err
+    again = run("bench", "steer", folder, *options, "--json")
+    assert again.document["reused"] == len(again.document["rows"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("bench", "steer"), "no bench 'steer'"),
+        (("bench", "erase"), "no bench 'erase'"),
+        (("bench", "steer", "--sites", "resid.1"), "--sites is for `covec bench detect`"),
+        (("bench", "detect", "--doses", "0.1"), "--doses is for `covec bench steer`"),
+        (("bench", "steer", "--doses", "much"), "--doses cannot be 'much'"),
+        (("bench", "steer", "--model", "tiny", "--doses", "-1"), "above 0"),
+        (("bench", "steer", "--model", "tiny", "--methods", "none-such"), "none-such"),
         (("bench", "detect", "--positive", "x"), "are for a file"),
         (("bench", "detect", "nowhere.jsonl", "--model", "tiny"), "nowhere.jsonl"),
         (("bench", "detect", "--model", "tiny", "--finders", "none-such"), "none-such"),

@@ -31,7 +31,7 @@ from covec.progress import Progress, silent
 from covec.writing import whole_folder
 
 DOSES = (0.03, 0.1, 0.3, 1.0)  # nats a token
-_TOKENS, _TEXTS = 24, 16  # new tokens a prompt; neutral texts that doses are measured on
+_PROMPTS, _TOKENS, _TEXTS = 16, 24, 16  # prompts; new tokens of each; neutral texts that doses are measured on
 
 
 def steer(
@@ -62,7 +62,7 @@ def steer(
     doses
         Nats a token from the unsteered model, on neutral text.
     prompts
-        What to continue; 24 packaged openings that lean nowhere where None.
+        What to continue; 16 packaged openings that lean nowhere where None.
     encode
         What makes a sentence a row [d], for the judge and for relevance; the embedded model of sentences where None.
     out
@@ -76,7 +76,7 @@ def steer(
     begun = time.monotonic()
     if not model.generates:
         raise ModelError(f"{model.name} does not continue texts: load a causal language model for this bench")
-    asked = tuple(neutral_prompts()[::2][:24] if prompts is None else prompts)
+    asked = tuple(neutral_prompts()[::2][:_PROMPTS] if prompts is None else prompts)
     if len(asked) < 4:
         raise ExamplesError(f"{len(asked)} prompts say too little: give four at least")
     found = subjects(model, packaged() if concepts is None else concepts, split_seed, seed)
