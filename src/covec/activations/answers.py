@@ -76,6 +76,11 @@ class Answered:
         first = [replace(item, ids=item.ids[:1], layout=Layout(item.layout.special[:1], 1, 0)) for item in read]
         return cls.of_ids(model, first, [item.ids[1:] for item in read])
 
+    @property
+    def complete(self) -> tuple[Tokenized, ...]:
+        """The prompts with all tokens of their answers, which the position `answer` selects."""
+        return tuple(map(_complete, self.tokens, self.answers))
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -124,3 +129,10 @@ def _followed(prompt: Tokenized, answer: Sequence[int]) -> Tokenized:
     size = len(prompt.ids)
     span = (size, size + len(more)) if more else None
     return replace(prompt, ids=(*prompt.ids, *more), layout=Layout(special, size, size - 1, span))
+
+
+def _complete(item: Tokenized, answer: Sequence[int]) -> Tokenized:
+    prompt, last = item.layout.prompt, item.layout.last
+    special = np.append(item.layout.special, False)
+    layout = Layout(special, prompt, last, (prompt, prompt + len(answer)))
+    return replace(item, ids=(*item.ids, answer[-1]), layout=layout)

@@ -41,7 +41,7 @@ class Subject:
         """Untrained ones for the toy."""
         return tuple(self.make(world(True).model))
 
-    def trained(self, settings: Settings = SETTINGS, **options: Any) -> Trained:
+    def trained(self, settings: Settings = SETTINGS, **options: Any) -> Trained[TrainableEdit]:
         """Trained to write texts with good words."""
         return train(self.edits(), objective(), settings, **options)
 

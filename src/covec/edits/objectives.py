@@ -6,7 +6,7 @@ The blocks below the lowest edit run once a text; every step runs those above.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ from covec.errors import ExamplesError, ModelError
 from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
 from covec.models.sites import Site
 from covec.models.text import TextModel
+from covec.models.tokens import Input, Tokenized
+
+Reward = Callable[[int, str], float]  # of the number of a prompt, and what continues it
 
 
 @dataclass(frozen=True)
@@ -155,3 +158,130 @@ class NextToken:
     def loss(self, edits: Sequence[TrainableEdit], step: int) -> Tensor:
         said = self.reading.read(edits, self.rows.of(step))
         return said.losses.mean() + sum(edit.loss(said.batch, said.logits) for edit in edits)
+
+
+class Teaching:
+    """What a teacher would say: the divergence from its distribution a token of the answers, and some of their loss.
+
+    Parameters
+    ----------
+    answered
+        Prompts with their answers, as the model reads them that is to learn.
+    teacher
+        The same answers, behind what the teacher reads. It is the model itself, under no edit.
+    weight
+        Of the answers' own nats a token, beside the divergence.
+    rows, seed
+        As of `NextToken`.
+    """
+
+    def __init__(
+        self, answered: Answered, teacher: Answered, *, weight: float = 0.5, rows: int | None = 8, seed: int = 0
+    ) -> None:
+        if answered.answers != teacher.answers:
+            raise ExamplesError("a teacher is asked for the very answers that are to be learned: give the same")
+        self.reading, self.rows, self.weight = Reading(answered), _Rows(len(answered), rows, seed), weight
+        self._teacher, self._said = Reading(teacher), dict[int, Tensor]()
+        said = (answered.tokens, answered.answers, teacher.tokens)
+        self.digest = _digest("teaching", *said, weight, rows, seed)
+
+    def loss(self, edits: Sequence[TrainableEdit], step: int) -> Tensor:
+        rows = self.rows.of(step)
+        said, wanted = self.reading.read(edits, rows), self._taught(rows)
+        divergence = (wanted.exp() * (wanted - said.logits.log_softmax(1))).sum(1)
+        own = sum(edit.loss(said.batch, said.logits) for edit in edits)
+        return divergence.mean() + self.weight * said.losses.mean() + own
+
+    def _taught(self, rows: Sequence[int]) -> Float[Tensor, "m v"]:
+        """The teacher's log-probabilities, which do not change."""
+        if new := [row for row in rows if row not in self._said]:
+            with torch.no_grad():
+                said = self._teacher.read([], new)
+            likely = said.logits.log_softmax(1)
+            self._said |= {row: likely[said.row == place] for place, row in enumerate(new)}
+        return torch.cat([self._said[row] for row in rows])
+
+
+class PolicyGradient:
+    """The reward of what is written, raised by the gradient of how likely it was (REINFORCE, one step a sample).
+
+    Each prompt is continued several times under the edits as they are; a continuation's advantage is its reward less
+    the mean of the others' (leave-one-out), and the loss the mean of the advantages times the log-probabilities,
+    negated. Where all continuations of a prompt have one reward, nothing is learned of it.
+
+    Parameters
+    ----------
+    reward
+        Of the number of a prompt and the text that continues it.
+    group
+        Continuations a prompt.
+    prompts_a_step
+        How many prompts a step takes.
+    new_tokens
+        The most that are written.
+    """
+
+    def __init__(
+        self,
+        model: TextModel,
+        prompts: Sequence[Input],
+        reward: Reward,
+        *,
+        group: int = 8,
+        prompts_a_step: int = 4,
+        new_tokens: int = 8,
+        seed: int = 0,
+    ) -> None:
+        if group < 2:
+            raise ExamplesError(f"an advantage is over other continuations: give a group of 2 at least, not {group}")
+        self.model, self.reward, self.group, self.new_tokens = model, reward, group, new_tokens
+        self.tokens = model.tokenize(prompts, reply=True, offsets=False)
+        self.rows, self.seed = _Rows(len(self.tokens), prompts_a_step, seed), seed
+        self.rewards: dict[int, float] = {}  # the mean of each step
+        self.digest = _digest("policy", list(self.tokens), group, prompts_a_step, new_tokens, seed)
+
+    def loss(self, edits: Sequence[TrainableEdit], step: int) -> Tensor:
+        rows = self.rows.of(step)
+        written = sampled(self.model, [self.tokens[row] for row in rows], edits, self.group, self.new_tokens,
+                          seed=_seed(self.seed, step))  # fmt: skip
+        prompts = [row for row in rows for _ in range(self.group)]
+        rewards = torch.tensor([self.reward(row, self._text(ids)) for row, ids in zip(prompts, written, strict=True)])
+        self.rewards[step] = float(rewards.mean())
+        others = rewards.view(-1, self.group)
+        advantages = ((others - others.mean(1, keepdim=True)) * self.group / (self.group - 1)).flatten()
+        answered = Answered.of_ids(self.model, [self.tokens[row] for row in prompts], written)
+        said = Reading(answered).read(edits, range(len(prompts)))
+        weights = advantages.to(said.losses)[said.row]
+        own = sum(edit.loss(said.batch, said.logits) for edit in edits)
+        return (weights * said.losses).sum() / len(prompts) + own
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return str(self.model.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+def sampled(
+    model: TextModel, prompts: Sequence[Tokenized], edits: Sequence[Any], times: int, new_tokens: int, *, seed: int
+) -> list[tuple[int, ...]]:
+    """Each prompt continued so many times under `edits`, at temperature 1: the tokens up to the end of the text."""
+    batch = pad(prompts, range(len(prompts)), pad_id=model.pad_id, masked=True, device=model.device, left=True)
+    mask = torch.ones_like(batch.ids) if batch.mask is None else batch.mask
+    settings = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "num_return_sequences": times}
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.no_grad(), torch.random.fork_rng(devices=devices), model.edit(*flatten(edits)):
+        torch.manual_seed(seed)
+        ids = model.module.generate(  # type: ignore[operator]
+            input_ids=batch.ids, attention_mask=mask, max_new_tokens=new_tokens, pad_token_id=model.pad_id, **settings
+        )
+    return [_ended(row, model) for row in ids[:, batch.ids.shape[1] :].tolist()]
+
+
+def _ended(ids: list[int], model: TextModel) -> tuple[int, ...]:
+    """The tokens up to the one that ends the text, which is kept: it was chosen, too."""
+    stops: Any = model.module.generation_config.eos_token_id  # type: ignore[union-attr]
+    known = set(stops) if isinstance(stops, list) else {stops}
+    first = next((place for place, token in enumerate(ids) if token in known), len(ids) - 1)
+    return tuple(ids[: first + 1])
+
+
+def _seed(seed: int, step: int) -> int:
+    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])

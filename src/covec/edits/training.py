@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import safetensors
 import torch
@@ -26,6 +26,7 @@ from covec.errors import CovecError, FileError, ModelError
 from covec.progress import Progress, silent
 from covec.writing import whole_file
 
+E = TypeVar("E", bound=TrainableEdit)
 _STATE = ("step", "exp_avg", "exp_avg_sq")  # what AdamW remembers of a tensor
 
 
@@ -87,26 +88,26 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Generic[E]):
     """Trained edits: those of the lowest validation loss, where there was one, else the last.
 
     `losses` has one a step, `checks` the validation losses by the number of steps before them.
     """
 
-    edits: tuple[TrainableEdit, ...]
+    edits: tuple[E, ...]
     losses: tuple[float, ...]
     checks: dict[int, float]
 
 
 def train(
-    edits: Sequence[TrainableEdit],
+    edits: Sequence[E],
     objective: Objective,
     settings: Settings | None = None,
     *,
     validation: Objective | None = None,
     checkpoint: str | Path | None = None,
     progress: Progress = silent,
-) -> Trained:
+) -> Trained[E]:
     """Train `edits` together.
 
     Parameters
@@ -141,11 +142,11 @@ def train(
     return run.result()
 
 
-class _Run:
+class _Run(Generic[E]):
     """The state of a training between two steps."""
 
     def __init__(
-        self, edits: tuple[TrainableEdit, ...], objective: Objective, settings: Settings, validation: Objective | None
+        self, edits: tuple[E, ...], objective: Objective, settings: Settings, validation: Objective | None
     ) -> None:
         self.edits, self.objective, self.settings, self.validation = edits, objective, settings, validation
         named = {
@@ -193,7 +194,7 @@ class _Run:
         self.checks[self.step] = value
         self.stopped = self.worse >= self.settings.patience
 
-    def result(self) -> Trained:
+    def result(self) -> Trained[E]:
         values = self.best or {name: leaf.detach().clone() for name, leaf in self.leaves.items()}
         return Trained(self._made(values), tuple(self.losses), dict(self.checks))
 
@@ -229,7 +230,7 @@ class _Run:
             return
         raise FileError(f"{path} is no checkpoint, or a damaged one: name another file, or remove it")
 
-    def _made(self, values: dict[str, Tensor]) -> tuple[TrainableEdit, ...]:
+    def _made(self, values: dict[str, Tensor]) -> tuple[E, ...]:
         """The edits, with these tensors."""
         return tuple(
             edit.with_parameters({name: values[f"{place}.{name}"] for name in edit.parameters()})
