@@ -76,7 +76,7 @@ def load(
     name = str(source)
     folder = _folder(name, progress)
     given = folder if tokenizer is None else tokenizer
-    with _one_line(name), _quietly():
+    with _one_line(name), quietly():
         module = _module(name, folder, where, kind, trust_remote_code)
     tokenizer = _tokenizer(name, given, trust_remote_code, progress)
     hand_back_freed_memory()
@@ -88,7 +88,7 @@ def reread(model: TextModel, dtype: torch.dtype) -> TextModel | None:
     if model.source is None or getattr(model.config, "quantization_config", None):
         return None
     reader: Any = type(model.module)
-    with _one_line(model.name), _quietly():
+    with _one_line(model.name), quietly():
         again = reader.from_pretrained(model.source, dtype=dtype, **_place(model.device))
     if fingerprint(again, model.tokenizer) != fingerprint(model.module, model.tokenizer):
         return None  # its weights were changed since it was loaded
@@ -244,7 +244,7 @@ def _page_in(module: nn.Module) -> None:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """A scope in which transformers draws no bars of its own and prints no reports: what matters is raised here."""
     from transformers.utils import logging
 
