@@ -93,6 +93,7 @@ def different_rows(model, prompts, shifts, workers) -> Heat:
         "row alone and a row in a batch are computed in another order, so that a close choice may fall out otherwise: "
         "two rows may differ.",
         [Local("covec, not steered", lambda: model.generate(prompts, **options))],
+        [Wanted("covec", "covec, not steered", at_most=1.05)],
         distance=share_of_tokens,
         rounds=5,
     )

@@ -220,3 +220,15 @@ def test_the_embedded_model_writes_the_same_with_and_without_cache_and_batch(smo
         assert smol.generate(PROMPTS[:2], max_new_tokens=6, use_cache=False) == cached
         assert smol.generate(PROMPTS[1], max_new_tokens=6) == cached[1]
     assert smol.generate(PROMPTS[1], max_new_tokens=6) != cached[1]
+
+
+def test_rows_with_edits_of_their_own_write_what_single_runs_write(smol: TextModel) -> None:
+    made = torch.Generator().manual_seed(0)
+    openings = ("The hotel was", "Water boils when the", "My neighbour told me that", "In the second half of the year,")
+    prompts = [openings[row % len(openings)] for row in range(32)]
+    shifts = 0.5 * torch.randn(32, smol.width, generator=made)
+    edits = [[Add(site=Site("resid", 15), shift=shift)] for shift in shifts]
+    together = smol.generate(prompts, edits=edits, max_new_tokens=3)
+    for row in range(0, 32, 3):
+        assert together[row] == smol.generate(prompts[row], edits=edits[row], max_new_tokens=3)
+    assert len(set(together)) > len(openings)

@@ -30,7 +30,7 @@ from covec.models.text import TextModel
 from covec.progress import Progress, silent
 from covec.writing import whole_folder
 
-DOSES = (0.03, 0.1, 0.3, 1.0)  # nats a token
+DOSES = (0.1, 0.3, 1.0)  # nats a token
 _PROMPTS, _TOKENS, _TEXTS = 16, 24, 16  # prompts; new tokens of each; neutral texts that doses are measured on
 
 
