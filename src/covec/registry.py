@@ -32,6 +32,8 @@ _FORWARDS = {
     "edits.ablate": "covec.edits.algebra:ablate",
     "edits.set_coordinate": "covec.edits.algebra:set_coordinate",
     "edits.to_probability": "covec.edits.algebra:to_probability",
+    "edits.bake": "covec.edits.bake:bake",
+    "edits.patch_weights": "covec.edits.weights:patch_weights",
     "detect.detect": "covec.detect._detect:detect",
     "detect.watch": "covec.detect._watch:watch",
     "report.bench": "covec.report.bench:write_bench",

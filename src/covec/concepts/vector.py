@@ -178,6 +178,13 @@ class ConceptVector:
         )
         return cls(name, {Site.parse(site): part}, **others)
 
+    @classmethod
+    def from_models(cls, base: Any, tuned: Any, name: str = "", **others: Any) -> ConceptVector:
+        """What fine-tuning changed, as a weight vector: see `covec.concepts.weights.weight_vector`."""
+        from covec.concepts.weights import weight_vector
+
+        return weight_vector(base, tuned, name, **others)
+
     @property
     def sites(self) -> tuple[Site, ...]:
         """The sites it has parts at."""

@@ -241,6 +241,14 @@ class TextModel:
         """A scope in which `edits` act on every pass of this model: see `covec.edits.scope.edit`."""
         return registry.resolve("edits.scope")(self, *edits, force=force)
 
+    def patch_weights(self, vector: Any, strength: float = 1.0, *, force: bool = False) -> AbstractContextManager[Any]:
+        """A scope in which a weight vector is added to the parameters: see `covec.edits.weights.patch_weights`."""
+        return registry.resolve("edits.patch_weights")(self, vector, strength, force=force)
+
+    def bake(self, edits: Any, out: Any, *, force: bool = False) -> Any:
+        """Save a copy with `edits` in its weights as an ordinary checkpoint: see `covec.edits.bake.bake`."""
+        return registry.resolve("edits.bake")(self, edits, out, force=force)
+
     def generate(self, inputs: Any, **options: Any) -> Any:
         """Continuations of `inputs`, without the prompt: see `covec.edits.generation.generate`."""
         return registry.resolve("edits.generate")(self, inputs, **options)
