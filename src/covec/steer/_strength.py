@@ -97,6 +97,7 @@ def strength(
     budget: Budget | None = None,
     effect: Effect | None = None,
     prompts: Sequence[str] | None = None,
+    neutral: Sequence[str] | None = None,
     max_new_tokens: int = _TOKENS,
     towards: int = 1,
     force: bool = False,
@@ -115,6 +116,8 @@ def strength(
         Rates texts, more being more of the concept. Left out, the unsteered model reads them with the vector itself.
     prompts
         What to continue; 16 packaged openings that lean nowhere unless given.
+    neutral
+        Texts that divergence is measured on; packaged ones that lean nowhere unless given.
     towards
         1 for more of the concept, -1 for less.
 
@@ -129,7 +132,7 @@ def strength(
     judge = effect or reading(model, _vectors(what), force=force)
     prompts = list(neutral_prompts()[1::2][:_PROMPTS] if prompts is None else prompts)
     with progress("looking for a strength", 3) as bar:
-        drift = Drift(model)
+        drift = Drift(model, neutral)
         (whole,) = doses(drift, lambda size: family(towards * size), [budget.nats])
         bar.advance()
         sizes = [towards * whole.strength * share for share in SHARES]
