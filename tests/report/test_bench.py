@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from covec.bench.result import DetectionBench, Row
 from covec.report import bench as report
 from covec.report import words
 from covec.statistics.figure import Figure
+from pages import Text
 
 CONCEPTS = ("food", "<script>alert(1)</script>", "times")
 ROWS = 30
@@ -43,24 +43,6 @@ def made(concepts=CONCEPTS) -> DetectionBench:
     sizes = {name: {"train": 60, "validation": 20, "test": ROWS} for name in concepts}
     settings = {"sites": ["resid.3"], "positions": ["last/none"], "seed": 0, "versions": {"covec": "1"}}
     return DetectionBench(model, tuple(rows), dict.fromkeys(concepts, (labels, None)), sizes, settings, ("a note",))
-
-
-class Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.words: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br", "path", "line", "use"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag in self.open:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 @pytest.fixture(scope="module")
