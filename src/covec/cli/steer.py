@@ -99,15 +99,11 @@ def steer(
 
             written_into_weights(loaded, made[0], bake, force=force)
             note(f"model: {bake} (edits act on every token)")
-        cells = [(text, place) for text in prompts for place in range(len(made))]
-        inputs: list[Any] = [[{"role": "user", "content": text}] if chat else text for text, _ in cells]
-        texts = loaded.generate(
-            inputs, edits=[made[place] for _, place in cells], max_new_tokens=max_new_tokens, do_sample=sample,
-            seed=seed, force=force, batch_tokens=batch_tokens, progress=bars(),
-        ) if cells else []  # fmt: skip
+        options = {"do_sample": sample, "seed": seed, "force": force, "batch_tokens": batch_tokens}
+        texts = _written(loaded, prompts, made, chat, max_new_tokens=max_new_tokens, **options)
+    cells = [(text, float(size)) for text in prompts for size in strengths]
     results = [
-        {"prompt": text, "strength": float(strengths[place]), "text": written}
-        for (text, place), written in zip(cells, texts, strict=True)
+        {"prompt": text, "strength": size, "text": written} for (text, size), written in zip(cells, texts, strict=True)
     ]
     document = {
         "concept": chosen.name,
@@ -119,6 +115,20 @@ def steer(
         "results": results,
     }
     show(document, json, lambda: _told(results))
+
+
+def _written(
+    model: TextModel, prompts: Sequence[str], edits: Sequence[Any], chat: bool, **options: Any
+) -> Sequence[str]:
+    """The continuations, prompts outer and edits inner."""
+    inputs: list[Any] = [[{"role": "user", "content": text}] if chat else text for text in prompts]
+    rows = [(text, made) for text in inputs for made in edits]
+    if not rows:
+        return []
+    texts: Sequence[str] = model.generate(
+        [text for text, _ in rows], edits=[made for _, made in rows], progress=bars(), **options
+    )
+    return texts
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from covec.activations.fluency import surprise
 from covec.concepts.packaged import neutral_prompts
 from covec.concepts.vector import ConceptVector
 from covec.edits.divergence import Drift
-from covec.edits.dose import Family, doses
+from covec.edits.dose import NEAR, Family, doses
 from covec.errors import CovecError
 from covec.models.text import TextModel
 from covec.progress import Progress, silent
@@ -138,26 +138,38 @@ def strength(
         sizes = [towards * whole.strength * share for share in SHARES]
         edits = [(), *(family(size) for size in sizes)]
         nats = drift.values(edits, force=force)
-        rows = [(prompt, made) for made in edits for prompt in prompts]
-        asked = [prompt for prompt, _ in rows]
-        written = model.generate(asked, edits=[made for _, made in rows], max_new_tokens=max_new_tokens, force=force)
+        asked = [prompt for _ in edits for prompt in prompts]
+        each = [made for made in edits for _ in prompts]
+        written = model.generate(asked, edits=each, max_new_tokens=max_new_tokens, force=force)
         bar.advance()
-        shape = (len(edits), len(prompts))
-        gains = judge([prompt + text for prompt, text in zip(asked, written, strict=True)]).reshape(shape)
-        lost, counts = (part.reshape(shape).sum(1) for part in surprise(model, asked, written))
+        rated = judge([prompt + text for prompt, text in zip(asked, written, strict=True)])
+        lost, counts = surprise(model, asked, written)
         bar.advance()
-    perplexity = np.exp(lost / np.maximum(counts, 1))
-    how = f"change of the effect, mean over {len(prompts)} prompts"
-    curve = tuple(
+    shape = (len(edits), len(prompts))
+    perplexity = np.exp(lost.reshape(shape).sum(1) / np.maximum(counts.reshape(shape).sum(1), 1))
+    texts = [written[place * len(prompts)] for place in range(len(edits))]
+    curve = _curve(sizes, rated.reshape(shape), nats, perplexity / perplexity[0], texts, budget)
+    return StrengthCurve(_chosen(curve, towards, budget), curve, budget)
+
+
+def _curve(
+    sizes: Sequence[float],
+    rated: Float[np.ndarray, "k_plus_1 prompts"],
+    nats: Float[np.ndarray, "k_plus_1"],
+    perplexity: Float[np.ndarray, "k_plus_1"],
+    texts: Sequence[str],
+    budget: Budget,
+) -> tuple[Tried, ...]:
+    """What each strength brings and costs; the first row of everything is that of no edit."""
+    how = f"change of the effect, mean over {rated.shape[1]} prompts"
+    within = (nats <= budget.nats * (1 + NEAR)) & (perplexity <= budget.perplexity)
+    return tuple(
         Tried(
-            size, mean_figure(gains[place] - gains[0], how, null=0.0), float(nats[place]),
-            float(perplexity[place] / perplexity[0]),
-            bool(nats[place] <= budget.nats * 1.1 and perplexity[place] <= budget.perplexity * perplexity[0]),
-            written[place * len(prompts)],
+            size, mean_figure(rated[place] - rated[0], how, null=0.0), float(nats[place]), float(perplexity[place]),
+            bool(within[place]), texts[place],
         )
         for place, size in enumerate(sizes, 1)
     )  # fmt: skip
-    return StrengthCurve(_chosen(curve, towards, budget), curve, budget)
 
 
 def _chosen(curve: Sequence[Tried], towards: int, budget: Budget) -> float:
