@@ -29,6 +29,7 @@ from covec.detect.bag_of_dims import FlipSigns, PushSigns
 from covec.edits.algebra import Edit, Replace
 from covec.edits.attenuation import Attenuate, attenuate
 from covec.edits.blend import Blend
+from covec.edits.flow import Flow, start
 from covec.edits.joint import set_scores
 from covec.edits.norms import AddKeepingNorm
 from covec.edits.programs import within_limits
@@ -60,6 +61,13 @@ def softly(vector: ConceptVector) -> MixSoftConcept:
     return MixSoftConcept(site=vector.site, embeddings=embeddings * vector.scale, head=head / vector.scale)
 
 
+def flowing(vector: ConceptVector) -> Flow:
+    """An untrained flow, as strong as `vector`, for a concept in two words."""
+    part, size = vector.parts[vector.site], float(vector.write.norm())
+    words = torch.randn(1, 2, part.width, generator=torch.Generator().manual_seed(0))
+    return Flow(site=vector.site, words=words, counts=(2,), unit=size, **start(part.width))
+
+
 MAKERS: dict[str, Callable[..., Any]] = {
     "add": lambda vector, strength=1.0: vector.add(strength),
     "ablate": lambda vector: vector.ablate(),
@@ -75,6 +83,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "attenuate": attenuation,
     "flip signs": lambda vector: FlipSigns(site=vector.site, pattern=vector.direction.sign()),
     "push signs": lambda vector: PushSigns(site=vector.site, signs=vector.direction.sign(), gain=0.1),
+    "flow": flowing,
     "trainable add": lambda vector: TrainableAdd(site=vector.site, shift=vector.write),
     "blend": lambda vector: Blend(site=vector.site, value=vector.parts[vector.site].mean_positive, share=0.4),
     "mix soft concept": softly,

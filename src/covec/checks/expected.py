@@ -14,6 +14,7 @@ EDITS: dict[str, dict[str, str]] = {
         "twice is once": "what an attenuation left may still speak for the concept, and is attenuated again",
     },
     "push signs": {"twice is once": "a push from where the first one led goes as far again"},
+    "flow": {"twice is once": "from where a flow led it leads on"},
     "trainable add": {"twice is once": "a shift moves as far again when it is made again"},
     "blend": {"twice is once": "a share of what is left of the way is another step on it"},
     "mix soft concept": {"twice is once": "what has been mixed in makes its own words likelier, and more is mixed in"},

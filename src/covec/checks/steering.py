@@ -43,13 +43,13 @@ def world(read: bool, seed: int = 0) -> Toy:
     """A toy, the same in every law, with texts enough for probes that must be reliable.
 
     Its examples carry what some methods ask for: each text with good words has one with bad ones beside it, and a good
-    word as its answer.
+    word as its answer; the concept's name is in words that the toy knows.
     """
     made = toy(seed, read=read, texts=192)
     given, count = made.examples, len(made.examples) // 2
     pairs = tuple(f"pair {row % count}" for row in range(2 * count))
     answers = tuple(GOOD[row % count % len(GOOD)] for row in range(2 * count))
-    return replace(made, examples=replace(given, pairs=pairs, extra={"answer": answers}))
+    return replace(made, examples=replace(given, name=" ".join(GOOD[:3]), pairs=pairs, extra={"answer": answers}))
 
 
 def concept_shown(made: Toy, edits: tuple[Edit, ...]) -> float:

@@ -16,6 +16,7 @@ from covec.checks._check import Check, Law, checks, refusal
 from covec.checks._unchanged import unchanged
 from covec.checks.edits import edit_classes
 from covec.checks.steering import world
+from covec.edits.flow import flow
 from covec.edits.objectives import NextToken
 from covec.edits.trainable import TrainableEdit, zero_shifts
 from covec.edits.training import Settings, Trained, train
@@ -27,6 +28,7 @@ SETTINGS = Settings(steps=12, rate=3e-2, check_every=4)
 # How untrained edits of each kind are made in a model.
 TRAINABLE: dict[str, Callable[[TextModel], Sequence[TrainableEdit]]] = {
     "trainable add": lambda model: zero_shifts(model, ["resid.0", "mlp.1"], world(True).neutral),
+    "flow": lambda model: [flow(model, "resid.0", ["good0 good1"], world(True).neutral)],
 }
 
 

@@ -27,6 +27,7 @@ from covec.models.sites import Site
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
 
+Field = Callable[[torch.Generator], tuple[Tensor, Tensor, Tensor]]
 Reward = Callable[[int, str], float]  # of the number of a prompt, and what continues it
 
 
@@ -285,3 +286,24 @@ def _ended(ids: list[int], model: TextModel) -> tuple[int, ...]:
 
 def _seed(seed: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+
+
+class FlowMatching:
+    """Velocities of a field that is known: the mean square by which those of a flow miss them.
+
+    Parameters
+    ----------
+    drawn
+        Of a random generator: points [n, d], times [n], and the velocities there [n, d].
+    name
+        What the field is called, by which a checkpoint knows it.
+    """
+
+    def __init__(self, drawn: Field, *, name: str = "", seed: int = 0) -> None:
+        self.drawn, self.seed = drawn, seed
+        self.digest = _digest("flow matching", name, seed)
+
+    def loss(self, edits: Sequence[Any], step: int) -> Tensor:
+        points, times, wanted = self.drawn(torch.Generator().manual_seed(_seed(self.seed, step)))
+        missed = [edit.velocity(points[:, None], times, [0] * len(points))[:, 0] - wanted for edit in edits]
+        return torch.stack([one.square().sum(1).mean() for one in missed]).sum()
