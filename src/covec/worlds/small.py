@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Int
 from safetensors.torch import load, save
 from tokenizers import Tokenizer, models, pre_tokenizers
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -24,6 +25,7 @@ from covec.writing import whole_file
 
 DATA = Path(__file__).parent / "data"
 SUMS = DATA / "SHA256SUMS"
+Network = TypeVar("Network", bound=nn.Module)
 PAD, UNKNOWN = "<pad>", "<unknown>"
 Drawn = tuple[Int[Tensor, "n tokens"], Bool[Tensor, "n tokens"]]  # texts, and which of their tokens are to be predicted
 
@@ -87,7 +89,7 @@ def train(
     return float(loss.detach())
 
 
-def store(name: str, module: LlamaForCausalLM) -> Path:
+def store(name: str, module: nn.Module) -> Path:
     """Write the weights of `module` as those of the world `name`, and note their hash."""
     path = DATA / f"{name}.safetensors"
     with whole_file(path) as draft:
@@ -99,7 +101,12 @@ def store(name: str, module: LlamaForCausalLM) -> Path:
 
 
 def shipped(name: str, module: LlamaForCausalLM, words: Sequence[str]) -> TextModel:
-    """`module` with the shipped weights of the world `name`, as a model to read and edit.
+    """`module` with the shipped weights of the world `name`, as a model to read and edit: see `filled`."""
+    return TextModel(filled(name, module), tokenizer(words), name=f"world-{name}")
+
+
+def filled(name: str, module: Network) -> Network:
+    """`module` with the shipped weights of the world `name`.
 
     Raises
     ------
@@ -113,7 +120,7 @@ def shipped(name: str, module: LlamaForCausalLM, words: Sequence[str]) -> TextMo
             f"{path} is missing or damaged: install covec again, or run python -m covec.worlds.train {name}"
         )
     module.load_state_dict(load(content))
-    return TextModel(module, tokenizer(words), name=f"world-{name}")
+    return module
 
 
 def _sums() -> dict[str, str]:
