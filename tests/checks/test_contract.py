@@ -13,6 +13,7 @@ from covec.checks.edits import MAKERS
 from covec.checks.expected import EDITS, SCIKIT_LEARN
 from covec.detect import aggregators
 from covec.errors import CovecError
+from covec.steer import steerings
 
 CHECKS = checks.all_checks()
 
@@ -27,7 +28,7 @@ def test_every_method_is_found() -> None:
     assert {name for verb, name in found if verb == "find"} == set(registry.names("find"))
     assert {name for verb, name in found if verb == "detect"} == set(aggregators())
     assert {name for verb, name in found if verb == "name"} == set(registry.names("name"))
-    assert {name for verb, name in found if verb == "steer"} == set(registry.names("steer"))
+    assert {name for verb, name in found if verb == "steer"} == set(steerings())
     assert {name for verb, name in found if verb == "measure"} == set(registry.names("measure"))
     assert {name for verb, name in found if verb == "edit"} >= set(MAKERS)
     assert sum(verb == "vector" for verb, _ in found) >= 8

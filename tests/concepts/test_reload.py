@@ -14,6 +14,7 @@ from covec import registry
 from covec.checks.model_finders import world as with_words
 from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
+from covec.steer import steerings
 from covec.steer._steering import provenance
 from covec.worlds.toys import toy
 from finding import columns
@@ -45,14 +46,14 @@ def found(world, name):
 def everything(world):
     """A vector of every method that gives one."""
     vectors = [found(world, name) for name in registry.names("find")]
-    for name in registry.names("steer"):
+    for name in steerings():
         vectors += registry.get("steer", name)().fit(world.model, world.examples).vectors.values()
     return Bank(vectors)
 
 
 def test_every_method_is_there(everything):
     methods = {vector.method for vector in everything.values()}
-    assert methods == {*registry.names("find"), *registry.names("steer")}
+    assert methods == {*registry.names("find"), *steerings()}
 
 
 def test_a_fresh_process_scores_and_steers_alike_to_the_bit(everything, world, tmp_path):

@@ -23,7 +23,7 @@ from covec.checks._check import Check, Law, checks, refusal
 from covec.checks._unchanged import unchanged
 from covec.concepts.bank import Bank, load_bank
 from covec.edits.algebra import Edit
-from covec.steer import Steering
+from covec.steer import Steering, steerings
 from covec.worlds.toys import BAD, GOOD, Toy, toy
 
 
@@ -186,5 +186,5 @@ def steering_checks(
 
 
 def discovered() -> list[Check]:
-    """The checks of every registered way to steer."""
-    return [check for name in registry.names("steer") for check in steering_checks(name)]
+    """The checks of every registered way to steer by edits."""
+    return [check for name in steerings() for check in steering_checks(name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from covec import registry
 from covec.concepts.bank import Bank
 from covec.concepts.examples import Examples
 from covec.edits.algebra import Edit
@@ -47,6 +48,12 @@ class Steering:
         if not hasattr(self, "vectors"):
             raise CovecError(f"{type(self).__name__} was not fitted: call fit(model, examples) first")
         return self.vectors
+
+
+def steerings() -> tuple[str, ...]:
+    """Names of the methods of this verb that learn one concept: what changes weights is another thing."""
+    found = ((name, registry.get("steer", name)) for name in registry.names("steer"))
+    return tuple(name for name, kind in found if isinstance(kind, type) and issubclass(kind, Steering))
 
 
 def provenance(model: TextModel, examples: Examples, entry: Entry) -> dict[str, Any]:
