@@ -98,7 +98,7 @@ def choices(command, key):
         ("docs/trust.md", "verdict", set(VERDICTS)),
         ("README.md", "verdict", set(VERDICTS)),
         ("docs/measure.md", "verdict", choices("study", "verdict") - set(VERDICTS)),
-        ("docs/catalog.md", "status", choices("systems", "status") | {"stale"}),
+        ("docs/catalog.md", "status", choices("systems", "status")),
         ("docs/detect.md", "field", {field.name for field in fields(Detection)} - {"text", "concept"}),
     ],
 )

@@ -172,3 +172,19 @@ def test_ctrl_c_leaves_what_the_next_run_goes_on_from(run, model, tmp_path, monk
     assert 0 < done < 240
     document = run(*words, "--json").document
     assert (document["resumed"], document["rows"]) == (done, 240)
+
+
+@pytest.mark.parametrize(("ledger", "words"), [("[1", "is damaged"), ('{"a": 1}', "is of something else")])
+def test_a_folder_with_a_ledger_of_something_else_is_left_as_it_is(run, model, corpus, tmp_path, ledger, words):
+    (tmp_path / "books").mkdir()
+    (tmp_path / "books" / "ledger.json").write_text(ledger)
+    ran = run("capture", corpus, "--model", "tiny", "--sites", "resid.1", "--out", tmp_path / "books")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert words in ran.err
+    assert [(path.name, path.read_text()) for path in (tmp_path / "books").iterdir()] == [("ledger.json", ledger)]
+
+
+def test_a_column_of_labels_that_is_not_there_is_told_with_those_that_are(run, model, corpus, tmp_path):
+    ran = run("capture", corpus, "--model", "tiny", "--out", tmp_path / "c", "--label-column", "stars")
+    assert (ran.code, (tmp_path / "c").exists()) == (2, False)
+    assert "no column 'stars'; it has 'text', 'kind', 'day'; name one of these" in ran.err

@@ -149,3 +149,10 @@ def test_rules_are_not_for_a_corpus_that_is_written(run, bank_file, tmp_path):
     ran = run("detect", bank_file, "--file", tmp_path / "texts.txt", "--out", out, "--rules", tmp_path / "texts.txt")
     assert (ran.code, out.exists()) == (2, False)
     assert "--rules are for texts that are printed" in ran.err
+
+
+def test_scores_are_not_written_under_the_name_of_another_format(run, bank_file, corpus, tmp_path):
+    out = tmp_path / "scores.csv"
+    ran = run("detect", bank_file, "--file", corpus, "--text-column", "said", "--out", out)
+    assert (ran.code, out.exists()) == (2, False)
+    assert "--out is written as Parquet, and not as .csv: name it scores.parquet" in ran.err

@@ -100,7 +100,7 @@ def test_covec_alone_is_help(capsys):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "kind"), [("--strength", "loud", "number"), ("--max-new-tokens", "1.5", "integer")]
+    ("option", "value", "kind"), [("--max-kl", "loud", "number"), ("--max-new-tokens", "1.5", "integer")]
 )
 def test_a_refused_value_is_named(option, value, kind, capsys):
     assert cli.run(["steer", "v.safetensors", "--prompt", "a", option, value]) == 2

@@ -43,3 +43,12 @@ def test_without_a_hub_cache_there_is_no_fault(run, monkeypatch, tmp_path):
     scan = huggingface_hub.scan_cache_dir
     monkeypatch.setattr(huggingface_hub, "scan_cache_dir", lambda: scan(tmp_path / "missing"))
     assert {row["source"] for row in run("models", "--json").document} == {"embedded"}
+
+
+def test_systems_are_counted_by_status_and_an_unknown_one_is_refused(run):
+    ran = run("systems", "--verb", "find", "--status", "planned")
+    rows = ran.out.splitlines()
+    assert rows[-1].startswith(f"{len(rows) - 3} systems: {len(rows) - 3} planned")
+    ran = run("systems", "--status", "stale")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no status called 'stale'; there are claim fails here, claim holds, planned, works" in ran.err

@@ -83,6 +83,16 @@ def test_a_study_in_the_place_of_another_says_so(run, asked, file, tmp_path):
     assert "in place of the study that was there" in second.err
 
 
+@pytest.mark.parametrize("name", ["report.html", "summary.json"])
+def test_files_that_no_study_wrote_are_left_alone(run, asked, file, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("[1, 2]")
+    ran = run("study", file, "--model", "tiny", "--out", tmp_path / "out")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert f"holds {name}, which no study wrote" in ran.err
+    assert [(path.name, path.read_text()) for path in (tmp_path / "out").iterdir()] == [(name, "[1, 2]")]
+
+
 def test_too_few_rows_are_told_before_a_model_is_loaded(run, tmp_path):
     (tmp_path / "few.csv").write_text("text,label\ngood,1\nbad,0\n")
     ran = run("study", tmp_path / "few.csv", "--model", tmp_path / "no-such-model")

@@ -111,3 +111,10 @@ def test_what_is_read_is_not_written_over(run, tmp_path, vector_file):
     assert ran.code == 2
     assert "is what is read" in ran.err
     assert vector_file.read_bytes() == before
+
+
+def test_the_name_of_the_file_says_the_format(run, vector_file, tmp_path):
+    assert run("export", vector_file, "--out", tmp_path / "v.npy", "--json").document["format"] == "npy"
+    ran = run("export", vector_file, "--out", tmp_path / "w.npy", "--format", "gguf")
+    assert (ran.code, (tmp_path / "w.npy").exists()) == (2, False)
+    assert "name it so, or give --format npy" in ran.err

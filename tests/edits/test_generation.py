@@ -171,7 +171,7 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(tiny: TextModel) -> None:
-    with pytest.raises(ExamplesError, match="exceed the model's 128"):
+    with pytest.raises(ExamplesError, match="exceed the model's context of 128 tokens"):
         tiny.generate(PROMPTS, max_new_tokens=125)
 
 

@@ -210,9 +210,8 @@ def _columns(place: str, names: list[str], wanted: str | None) -> list[str]:
     chosen = [name for name in (one, *pair) if name is not None]
     if not chosen or None in pair:
         lacking = " or ".join(map(repr, looked_for))
-        raise ExamplesError(
-            f"{place} has no column {lacking}; it has {listed(names) or 'none'}; name one with --text-column"
-        )
+        mend = "name one of these" if wanted else "name one with --text-column"
+        raise ExamplesError(f"{place} has no column {lacking}; it has {listed(names) or 'none'}; {mend}")
     if twice := next((name for name in chosen if names.count(name) > 1), None):
         raise ExamplesError(f"{place} has two columns called {twice!r}; rename one")
     return chosen

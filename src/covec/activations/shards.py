@@ -75,7 +75,7 @@ def in_hand(folder: Path, made_of: Mapping[str, Any], instead: str) -> Iterator[
     check_name(folder)
     made = missing(folder)
     if not made:
-        _check_ours(folder, instead)
+        _check_ours(folder, made_of, instead)
     lock = FileLock(folder / _LOCK, timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,12 +108,14 @@ def remove(folder: Path, made: Sequence[Path]) -> None:
             above.rmdir()
 
 
-def _check_ours(folder: Path, instead: str) -> None:
+def _check_ours(folder: Path, made_of: Mapping[str, Any], instead: str) -> None:
     """Refuse, before anything is written to it, a file or a folder of something else."""
     if not folder.is_dir():
         raise FileError(f"{folder} is a file; name a folder to write into")
     if not (folder / LEDGER).exists() and (other := _others(folder)):
         raise FileError(f"{folder} holds other files, such as {other[0]}, and no ledger: write to {instead}")
+    if (folder / LEDGER).exists():
+        _agree(folder, made_of, instead)
 
 
 def _agree(folder: Path, made_of: Mapping[str, Any], instead: str) -> None:
@@ -121,6 +123,8 @@ def _agree(folder: Path, made_of: Mapping[str, Any], instead: str) -> None:
     if not (folder / LEDGER).exists():
         write_ledger(folder, made_of)
     known = read_ledger(folder)
+    if not made_of.keys() & known.keys():
+        raise FileError(f"{folder / LEDGER} is of something else: write to {instead}")
     if changed := [name for name, value in made_of.items() if known.get(name) != value]:
         raise FileError(f"the {changed[0]} changed since {folder} was begun: delete it, or write to {instead}")
 
@@ -147,7 +151,9 @@ def read_ledger(folder: Path) -> dict[str, Any]:
 
 def damaged(folder: Path) -> FileError:
     """The error that says that a folder's ledger is."""
-    return FileError(f"{folder / LEDGER} is damaged: delete {folder} and begin anew")
+    return FileError(
+        f"{folder / LEDGER} is damaged: write to another folder, or delete this one if it holds nothing else"
+    )
 
 
 def digest(ledger: Mapping[str, Any]) -> str:

@@ -101,7 +101,9 @@ def _refusal(error: typer.TyperException) -> str:
     """What was wrong with an option, and the value it was given, which typer leaves out."""
     faults = getattr(error.__cause__, "errors", None)
     if not isinstance(error, typer.BadParameter) or error.param is None or faults is None:
-        return error.format_message()
+        context = getattr(error, "ctx", None)
+        told = error.format_message().rstrip(".")
+        return told if context is None else f"{told}; see {context.command_path} --help"
     fault = faults()[0]
     reason = fault["msg"].partition(", ")[0].replace("Input", "it", 1)
     return f"{error.param.get_error_hint()} cannot be {fault['input']!r}: {reason}"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from covec.claims import Claim
 
 
+STATUSES = {"planned", "works", "claim holds", "claim fails here"}
+
+
 def systems(
     verb: Annotated[str | None, typer.Option(help="Only those filed under this verb.")] = None,
     status: Annotated[
@@ -32,9 +35,9 @@ def systems(
         for system in catalog.systems()
         if (verb is None or system.verb == verb) and (status is None or system.status == status)
     ]
-    if not rows:
-        verbs = ", ".join(sorted({system.verb for system in catalog.systems()}))
-        raise CovecError(f"no system has that verb and status; verbs are {verbs}; `covec systems` lists all")
+    for what, value, known in (("verb", verb, {one.verb for one in catalog.systems()}), ("status", status, STATUSES)):
+        if value is not None and value not in known:
+            raise CovecError(f"no {what} called {value!r}; there are {', '.join(sorted(known))}")
     show([system.to_json() for system in rows], json, lambda: _listing(rows))
 
 

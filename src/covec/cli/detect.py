@@ -56,6 +56,8 @@ def detect(
         raise CovecError("a text is empty; write something after --text")
     if out is not None and file is not None:
         check_apart(out, file, vector)
+        if out.suffix.lower() not in ("", ".parquet", ".pq"):
+            raise CovecError(f"--out is written as Parquet, and not as {out.suffix}: name it {out.stem}.parquet")
     with working():
         import covec
         from covec.activations.corpus import placed_texts

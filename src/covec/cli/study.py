@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as documents
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +14,9 @@ from covec.cli import _options as options
 from covec.cli._loading import load
 from covec.cli._output import note, show, working
 from covec.cli._progress import bars
+from covec.errors import CovecError
+
+WRITTEN = ("summary.json", "vectors.safetensors", "report.html", "sweep.parquet")
 
 
 def study(
@@ -54,7 +58,7 @@ def study(
     """Find the concepts of a file, test them on held-out rows, and write a report."""
     from covec.writing import whole_folder
 
-    replaced = out is not None and os.path.exists(out / "summary.json")
+    replaced = out is not None and _replaces(out)
     with working(), whole_folder(out) if out else nullcontext() as folder:
         import covec
         from covec.concepts.examples import read_concepts, require_enough
@@ -87,3 +91,15 @@ def study(
     show(result.summary(), json, lambda: str(result))
     if out:
         note(f"report: {out / 'report.html'}{', in place of the study that was there' if replaced else ''}")
+
+
+def _replaces(out: Path) -> bool:
+    """Whether an earlier study lies in the folder; refuses files of the same names that no study wrote."""
+    standing = [name for name in WRITTEN if os.path.exists(out / name)]
+    try:
+        earlier = documents.loads((out / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        earlier = None
+    if standing and not (isinstance(earlier, dict) and earlier.keys() & {"verdict", "concepts"}):
+        raise CovecError(f"{out} holds {standing[0]}, which no study wrote: name another folder")
+    return bool(standing)

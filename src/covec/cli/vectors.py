@@ -33,7 +33,10 @@ _MEASURES = {
 def export(
     vector: options.Vector,
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    format: Annotated[str, typer.Option(help="gguf (a llama.cpp control vector) or npy.")] = "gguf",
+    format: Annotated[
+        str | None,
+        typer.Option(help="gguf (a llama.cpp control vector) or npy; left out, what --out ends in says, or gguf."),
+    ] = None,
     concept: options.Concept = None,
     json: options.Json = False,
 ) -> None:
@@ -44,9 +47,18 @@ def export(
 
         check_apart(out, vector)
         chosen = covec.load_vector(vector, concept)
+        format = _format(out, format)
         exports.export(chosen, format, out)
     document = {"concept": chosen.name, "format": format, "path": str(out), "bytes": out.stat().st_size}
     show(document, json, lambda: f"{chosen.name} written to {out}")
+
+
+def _format(out: Path, wanted: str | None) -> str:
+    """The format that the file's name says; one that says another than is wanted is refused."""
+    ending = out.suffix.lower().lstrip(".")
+    if wanted in ("gguf", "npy") and ending in ("gguf", "npy") and wanted != ending:
+        raise CovecError(f"{out} would hold {wanted}: name it so, or give --format {ending}")
+    return wanted or ("npy" if ending == "npy" else "gguf")
 
 
 def compare(
@@ -72,6 +84,8 @@ def compare(
             for file, bank in zip(_told_apart(vector), banks, strict=True)
         ]
         cosines = covec.Bank([item for items in renamed for item in items]).cosines(force=force)
+        if len(names) < 2:
+            raise CovecError(f"{vector[0]} holds one vector: name another file beside it, there is nothing to compare")
         if not cosines:
             raise CovecError("no two of these vectors read the same site: there is nothing to compare")
         store = None if rows is None else covec.load_store(rows)

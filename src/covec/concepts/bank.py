@@ -134,7 +134,7 @@ def load_vector(path: str | Path, concept: str | None = None) -> ConceptVector:
     bank = load_bank(path)
     listed = ", ".join(list(bank)[:20]) + (f" and {len(bank) - 20} more" if len(bank) > 20 else "")
     if concept is None and len(bank) > 1:
-        raise FileError(f"{path} holds several concepts: choose one of {listed}")
+        raise FileError(f"{path} holds several concepts: choose one of {listed} (--concept NAME)")
     if concept is not None and concept not in bank:
         raise FileError(f"{path} holds no concept {concept!r}; it holds {listed}")
     return next(iter(bank.values())) if concept is None else bank[concept]

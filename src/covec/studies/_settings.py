@@ -121,7 +121,8 @@ def _finders(
         if names is None and not lacking and quick and not finder.closed_form:
             continue
         if lacking and names is not None:
-            raise ExamplesError(f"{name} needs {' and '.join(lacking)}, which these examples do not carry")
+            what = " and ".join(lacking)
+            raise ExamplesError(f"{name} needs {what}, which these examples do not carry: add it, or leave {name} out")
         if lacking:
             skipped.append(f"{name} (needs {' and '.join(lacking)})")
         elif why := _refused(finder, model, concepts, named=names is not None):

@@ -32,7 +32,8 @@ def markdown() -> str:
         "# The JSON of the commands\n",
         "With `--json` a command prints exactly one JSON document on stdout and everything else on stderr. The",
         "schemas lie in the package (`covec/cli/schemas/*.json`, JSON Schema); this page is made from them by",
-        "`make docs`. Every key listed here is always there; new ones may be added, and these keep their meaning.",
+        "`make docs`. Every key of a document is always there; where a command prints one of several documents, a line",
+        "in italics says which. New keys may be added, and these keep their meaning.",
         "Estimates are figures; counts, p-values and per-item values are plain numbers.\n",
         "Exit codes: 0; 1 where a claim or check failed; 2 where the input was wrong (one line on stderr, no",
         "document); 130 where it was interrupted.\n",
@@ -44,13 +45,18 @@ def markdown() -> str:
 
 
 def _section(title: str, schema: dict[str, Any]) -> list[str]:
-    rows = [f"| `{path}` | {kind} | {text} |" for path, kind, text in _walk(schema, dict(schema["$defs"]), "")]
+    rows = [
+        f"| {path and f'`{path}`'} | {kind} | {text} |" for path, kind, text in _walk(schema, dict(schema["$defs"]), "")
+    ]
     return [f"## {title}\n", schema["description"] + "\n", "| key | type | meaning |", "| --- | --- | --- |", *rows, ""]
 
 
 def _walk(schema: dict[str, Any], unopened: dict[str, Any], path: str) -> Iterator[tuple[str, str, str]]:
     """Key, type and meaning of everything below `schema`; what is referred to is told once, figures apart."""
     for option in schema.get("anyOf", ()):
+        told = option if "description" in option else unopened.get(_reference(option) or "", {})
+        if not path and "description" in told:
+            yield "", "", f"*{told['description'].rstrip('.')}:*"
         yield from _walk(option, unopened, path)
     name = _reference(schema)
     if name != FIGURE and name in unopened:
