@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covec.concepts.vector import ConceptVector
+from covec.edits.affine import affine
 from covec.edits.joint import set_scores
 from covec.errors import ModelError
 
@@ -35,6 +36,12 @@ def test_every_score_comes_out_as_it_is_wanted_and_all_else_stays(seed, first, s
     change = (moved - h).flatten(0, 1).double()
     basis = torch.linalg.qr(torch.stack([one.write, other.write]).double().T).Q
     assert torch.allclose(change, change @ basis @ basis.T, atol=1e-4 * float(change.abs().max()) + 1e-6)
+
+
+def test_it_is_the_affine_map_that_weights_can_hold():
+    (edit,), h = set_scores([concept(0, "one"), concept(1, "other")], [0.5, -1.0], share=0.7), rows().double()
+    found = affine(edit)
+    assert torch.allclose(h + (h @ found.right.T) @ found.left.T + found.shift, edit.apply(h, None), atol=1e-5)
 
 
 def test_half_of_the_way_is_half_of_the_move():

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from covec.concepts.vector import ConceptVector
+from covec.edits.affine import Affine, affine
 from covec.edits.algebra import Edit, _check_size, _common, _wide
 from covec.errors import ModelError
 from covec.models.plan import Pass
@@ -46,6 +47,14 @@ class SetScores(Edit):
         readers, writes = self.readers.to(wide.dtype), self.writes.to(wide.dtype)
         missing = (self.targets - self.offsets).to(wide.dtype) - wide @ readers.T
         return (wide + (self.share * missing) @ writes).to(h.dtype)
+
+
+@affine.register
+def _(edit: SetScores) -> Affine:
+    readers, writes, missing = (
+        one.detach().double().cpu() for one in (edit.readers, edit.writes, edit.targets - edit.offsets)
+    )
+    return Affine(-edit.share * writes.T, readers, edit.share * missing @ writes)
 
 
 def set_scores(
