@@ -1,5 +1,7 @@
 """How strong to steer: the largest effect within a budget, and refusals where there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,14 @@ def test_a_vector_reads_its_own_effect(world, steering):
     one = vector.at(vector.sites[0])
     curve = found(world, one, effect=None)
     assert curve.strength > 0
+
+
+def test_another_models_vector_is_refused_unless_forced(world, steering):
+    (vector,) = steering.vectors.values()
+    foreign = replace(vector, model={**vector.model, "fingerprint": "other"})
+    with pytest.raises(CovecError, match="force it"):
+        found(world, foreign)
+    assert found(world, foreign, force=True).strength == found(world, vector).strength
 
 
 def test_nothing_within_the_budget_is_told_in_a_line(world, steering):

@@ -16,7 +16,7 @@ from covec.report.svg import colour, drawing, inline, name_above, name_below
 from covec.report.words import fixed, number
 from covec.writing import whole_file
 
-KINDS = {"method": "method", "null": "null", "prompt": "prompt", "plain": "nothing"}
+KINDS = {"method": "method", "null": "null", "prompt": "prompt", "plain": "none"}
 SHOWN = 3  # prompts whose texts are shown for each concept
 _LEVELS = 9
 _NAMES = {

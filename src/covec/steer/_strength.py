@@ -15,6 +15,7 @@ from covec.concepts.packaged import neutral_prompts
 from covec.concepts.vector import ConceptVector
 from covec.edits.divergence import Drift
 from covec.edits.dose import NEAR, Family, doses
+from covec.edits.scope import flatten
 from covec.errors import CovecError
 from covec.models.text import TextModel
 from covec.progress import Progress, silent
@@ -120,6 +121,8 @@ def strength(
         Texts that divergence is measured on; packaged ones that lean nowhere unless given.
     towards
         1 for more of the concept, -1 for less.
+    force
+        Take another model's vector.
 
     Raises
     ------
@@ -128,7 +131,7 @@ def strength(
     """
     if towards not in (1, -1):
         raise CovecError(f"steer towards 1 (more of the concept) or -1 (less), not {towards}")
-    budget, family = budget or Budget(), _family(what)
+    budget, family = budget or Budget(), _family(what, force)
     judge = effect or reading(model, _vectors(what), force=force)
     prompts = list(neutral_prompts()[1::2][:_PROMPTS] if prompts is None else prompts)
     with progress("looking for a strength", 3) as bar:
@@ -137,10 +140,10 @@ def strength(
         bar.advance()
         sizes = [towards * whole.strength * share for share in SHARES]
         edits = [(), *(family(size) for size in sizes)]
-        nats = drift.values(edits, force=force)
+        nats = drift.values(edits)
         asked = [prompt for _ in edits for prompt in prompts]
         each = [made for made in edits for _ in prompts]
-        written = model.generate(asked, edits=each, max_new_tokens=max_new_tokens, force=force)
+        written = model.generate(asked, edits=each, max_new_tokens=max_new_tokens)
         bar.advance()
         rated = judge([prompt + text for prompt, text in zip(asked, written, strict=True)])
         lost, counts = surprise(model, asked, written)
@@ -184,10 +187,14 @@ def _chosen(curve: Sequence[Tried], towards: int, budget: Budget) -> float:
     return best.strength
 
 
-def _family(what: ConceptVector | Steering | Family) -> Family:
+def _family(what: ConceptVector | Steering | Family, force: bool) -> Family:
     if isinstance(what, ConceptVector):
-        return what.add
-    return what.edits if isinstance(what, Steering) else what
+        made: Family = what.add
+    else:
+        made = what.edits if isinstance(what, Steering) else what
+    if not force:
+        return made
+    return lambda size: tuple(replace(edit, fingerprint=None) for edit in flatten([made(size)]))
 
 
 def _vectors(what: ConceptVector | Steering | Family) -> list[ConceptVector]:
