@@ -50,13 +50,16 @@ def demo(
         _see(model, study.best)
         _steer(model, study.best)
     _say("4. Read on", f"The report: {(out / 'report.html').absolute()}", f"The vector: {out / 'vectors.safetensors'}")
-    _say("", f"Your own: covec study FILE --out DIR; covec steer {out / 'vectors.safetensors'} --prompt TEXT")
+    _say(
+        "",
+        f"Your own: covec study FILE --out DIR; covec steer {out / 'vectors.safetensors'} --prompt TEXT --strength 3",
+    )
 
 
 def _see(model: TextModel, vector: ConceptVector) -> None:
     from covec.cli import _colour
 
-    _say("2. See", "Scores of sentences that it has not met, token by token (warm has more of the concept, cool less):")
+    _say("2. See", "Score, probability and answer for sentences that it has not met (warm tokens have more of it):")
     with working():
         found = model.detect(vector, list(TEXTS))
     print(*map(_colour.line, found), sep="\n")
