@@ -11,7 +11,7 @@ from covec.concepts.vector import ConceptVector
 from covec.concepts.weights import weight_vector
 from covec.worlds.shapes import Network, scenes
 
-_ROWS, _RATE = 32, 3e-4
+_ROWS, _RATE = 32, 1e-3
 
 
 def tuned(base: Network, task: str, steps: int, seed: int = 0, **fixed: str) -> Network:

@@ -39,7 +39,7 @@ ADDED = ("colour", "shape", "texture")
 class _Setting:
     """Steps of fine-tuning and of learning coefficients, and pictures to judge with."""
 
-    steps: int = 150
+    steps: int = 200
     learning: int = 80
     pictures: int = 400
     strengths: tuple[float, ...] = tuple(step / 20 for step in range(21))

@@ -36,7 +36,7 @@ FORGET, CONTROL, THIRD = "colour", "shape", "texture"
 class _Setting:
     """Steps of fine-tuning on a task and on a part of the pictures, pictures to judge with, and strengths to try."""
 
-    steps: int = 150
+    steps: int = 200
     part: int = 60
     pictures: int = 400
     strengths: tuple[float, ...] = tuple(step / 20 for step in range(21))
