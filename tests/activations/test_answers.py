@@ -60,3 +60,10 @@ def test_bad_input(tiny: TextModel) -> None:
         Answered.of(tiny, PROMPTS[:1], [None])  # type: ignore[list-item]
     with pytest.raises(ExamplesError, match="1 answers for 2 prompts"):
         Answered.of(tiny, PROMPTS[:2], ["kind"])
+
+
+def test_the_answer_to_a_chat_stands_where_the_reply_begins(tiny: TextModel) -> None:
+    chat = [{"role": "user", "content": "Where does the train go?"}]
+    (item,) = Answered.of(tiny, [chat], ["a"]).tokens
+    text = tiny.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    assert item.ids[: item.layout.prompt] == tuple(tiny.tokenizer(text, add_special_tokens=False).input_ids)

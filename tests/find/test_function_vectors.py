@@ -171,3 +171,16 @@ def test_bad_input(world: Toy) -> None:
         mediation(world.model, examples, prompts=0)
     with pytest.raises(ModelError, match=r"no site 'head\.9"):
         world.model.select("head.9.0")
+
+
+def test_the_heads_are_read_again_where_the_model_has_changed() -> None:
+    module, tokenizer = tiny_model("gpt2")
+    model, pairs = TextModel(module, tokenizer), [("hot", "cold"), ("big", "small"), ("old", "new"), ("up", "down")]
+    examples, finder = unpaired(pairs, 4), FunctionVectors(heads=1)
+    before = finder.fit_model(model, examples, "resid.1").direction_
+    with torch.no_grad():
+        for block in module.transformer.h:
+            block.attn.c_proj.weight.neg_()
+    after = finder.fit_model(model, examples, "resid.1").direction_
+    torch.testing.assert_close(after, FunctionVectors(heads=1).fit_model(model, examples, "resid.1").direction_)
+    assert not torch.allclose(before, after)

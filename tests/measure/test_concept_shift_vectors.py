@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covec.errors import ExamplesError
 from covec.measure.concept_shift_vectors import _recovered, concept_shift_vectors
 
 CONCEPTS, ROWS, WIDTH = 5, 20, 16
@@ -59,3 +60,9 @@ def test_all_of_the_way_is_one_and_away_is_below_nothing():
     concepts, tuned = torch.zeros(3, 2), torch.tensor([[1.0, 0.0]]).repeat(3, 1)
     shifts = torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]])
     assert _recovered(concepts, shifts, tuned).tolist() == [1.0, 0.5, -1.0]
+
+
+def test_inputs_that_repeat_are_not_enough():
+    before, after, _ = moved(noise=0.0)
+    with pytest.raises(ExamplesError, match="half of the rows has 5 different ones for 6 concepts"):
+        concept_shift_vectors(before, after, concepts=6)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covec.errors import CovecError
 from covec.measure.cylindrical_representation import cylindrical_representation, sine_law
 
 
@@ -63,3 +64,15 @@ def test_questions_are_held_out_whole():
 def test_the_law_is_zero_on_the_axis_and_grows_away_from_it():
     found = sine_law(np.array([1.0, 0.8, 0.6]))
     assert found == pytest.approx([0, 0.36 / 0.8, 0.64 / 0.6])
+
+
+def test_what_lies_on_the_axis_has_no_part_of_its_own():
+    """The rounding across the axis is no direction."""
+    rows = torch.linspace(1, 2, 20)[:, None] * normal(1, 16)
+    assert cylindrical_representation(rows).rank.value == 0
+
+
+def test_differences_that_cancel_share_no_axis():
+    rows = normal(1, 16).repeat(4, 1)
+    with pytest.raises(CovecError, match="share no axis"):
+        cylindrical_representation(torch.cat([rows, -rows]))

@@ -95,3 +95,8 @@ def test_other_models_and_no_prompt_are_refused(base):
         delta_activations(base, {"other": other}, ["a"])
     with pytest.raises(CovecError, match="there is no prompt: give one at least"):
         delta(ModelPair(base, shifted(base, torch.zeros(base.width))), [])
+
+
+def test_no_model_is_told_in_a_line():
+    with pytest.raises(ExamplesError, match="0 labels for 0 models"):
+        delta_activations(TextModel(*tiny_model("llama")), {}, [])

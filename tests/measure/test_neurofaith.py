@@ -69,6 +69,9 @@ def test_words_are_those_that_come_next_after_the_last_block(model: TextModel) -
     last = f"resid.{model.blocks - 1}"
     expected = [tuple(model.tokenizer.decode([one]).strip() for one in row) for row in best]
     assert read_words(model, texts, last, 2) == expected
+    assert read_words(model, texts, "final", 2) == expected
+    with pytest.raises(CovecError, match=r"head.0.0 is no state of the stream"):
+        read_words(model, texts, "head.0.0")
     assert [len(row) for row in read_words(model, texts, "resid.*", 2)] == [2 * model.blocks] * 2
 
 
@@ -101,7 +104,7 @@ def test_a_state_in_its_own_place_changes_nothing(model: TextModel) -> None:
     [
         ({"prompts": ["Say _"]}, "1 prompts for 2 texts"),
         ({"prompts": ["Say _", "Say it"]}, "prompt 2 has no token '_'"),
-        ({"into": "mlp.0"}, "not at mlp.0"),
+        ({"into": "mlp.0"}, "mlp.0 is no state of the stream"),
     ],
 )
 def test_what_cannot_be_put_is_told_in_a_line(model: TextModel, others: dict, message: str) -> None:
@@ -109,3 +112,15 @@ def test_what_cannot_be_put_is_told_in_a_line(model: TextModel, others: dict, me
     with pytest.raises(CovecError, match=message) as caught:
         patchscope(model, ["The hotel", "A film"], **given)
     assert "\n" not in str(caught.value)
+
+
+def test_kinds_need_all_that_is_known_of_each_answer() -> None:
+    for given in (([True, False], [True], [True, True], [True, True]), ([], [], [], [])):
+        with pytest.raises(CovecError, match="give one an answer"):
+            taxonomy(*given)
+
+
+def test_a_name_agrees_with_itself_in_a_long_text_too() -> None:
+    """Letters that are frequent in a text of 200 or more are no noise."""
+    text = "a marguerite dubais " + "see the tree there, and the great gate at the gate " * 6
+    assert agreement("marguerite dubois", text) == pytest.approx(agreement("marguerite dubois", text[:60]))

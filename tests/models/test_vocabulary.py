@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from transformers import AutoModel, BertConfig, BertForMaskedLM
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import AutoModel, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 from covec.errors import ModelError
 from covec.models.text import TextModel
-from covec.models.vocabulary import Vocabulary
+from covec.models.vocabulary import Vocabulary, ids_behind_space
 from tiny import randomised, tiny_model, tiny_tokenizer
 
 
@@ -92,3 +93,30 @@ def test_a_head_with_layers_of_its_own_is_refused():
     masked = TextModel(randomised(lambda: BertForMaskedLM(config)), tokenizer, name="masked")
     with pytest.raises(ModelError, match="the head of masked does not read its stream"):
         Vocabulary(masked)
+
+
+@pytest.mark.parametrize("made", ["normalizer", "pre-tokenizer"])
+def test_a_word_has_one_space_before_it_where_the_tokenizer_puts_one_before_every_text(made):
+    """SentencePiece's (Llama 2, Mistral, Phi-3): another space in front would be a token of its own."""
+    inner = Tokenizer(models.WordLevel({"▁": 0, "▁a": 1, "▁rain": 2, "▁▁rain": 3}, unk_token="▁"))
+    if made == "normalizer":
+        inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex("▁+[^▁]*"), "isolated")
+    else:
+        inner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+    assert ids_behind_space(tokenizer, "rain ") == [2]
+    assert ids_behind_space(tokenizer, " ") == []
+
+
+def test_a_word_is_what_it_is_behind_a_space(tiny):
+    for text in ("hotel", "film's", "100", "Köln"):
+        assert ids_behind_space(tiny.tokenizer, text) == tiny.tokenizer(f" {text}", add_special_tokens=False).input_ids
+
+
+def test_a_norm_of_small_weights_takes_no_mean_away():
+    module, tokenizer = tiny_model("llama")
+    with torch.no_grad():
+        module.model.norm.weight.fill_(1e-3)
+    rows = torch.ones(1, module.config.hidden_size)
+    assert Vocabulary(TextModel(module, tokenizer)).read_by(rows).abs().min() > 0

@@ -18,6 +18,7 @@ from covec.models.batching import TOKEN_BUDGET, Batch, pack, pad
 from covec.models.positions import Layout
 from covec.models.text import TextModel
 from covec.models.tokens import Input, Tokenized
+from covec.models.vocabulary import ids_behind_space
 
 
 class Read(NamedTuple):
@@ -56,8 +57,8 @@ class Answered:
             raise ExamplesError(f"{len(answers)} answers for {len(prompts)} prompts: give one each")
         if bad := [row for row, answer in enumerate(answers) if not isinstance(answer, str) or not answer.strip()]:
             raise ExamplesError(f"row {bad[0] + 1} has no answer: give the text that is to follow its prompt")
-        ids = [model.tokenizer(f" {one.strip()}", add_special_tokens=False)["input_ids"] for one in answers]
-        table = model.tokenize(prompts, offsets=False)
+        ids = [ids_behind_space(model.tokenizer, one) for one in answers]
+        table = model.tokenize(prompts, reply=True, offsets=False)
         return cls(model, tuple(map(_followed, table, ids)), tuple(map(tuple, ids)))
 
     @classmethod

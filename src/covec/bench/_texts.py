@@ -22,6 +22,7 @@ from covec.errors import ModelError
 from covec.measure._baselines import INVERSE_RIDGES, words_model
 from covec.models.sites import Site
 from covec.models.text import TextModel
+from covec.models.vocabulary import ids_behind_space
 from covec.statistics.auroc import auroc, best_f1_threshold
 
 Encode = Callable[[Sequence[str]], Float[Tensor, "n d"]]
@@ -98,7 +99,7 @@ def unanswerable(model: TextModel, trials: Iterable[Trial]) -> str:
 
 
 def _answers(model: TextModel) -> list[int]:
-    return [model.tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0] for word in ANSWERS]
+    return [ids_behind_space(model.tokenizer, word)[0] for word in ANSWERS]
 
 
 def _fit(model: TextModel, prompts: list[str]) -> bool:

@@ -86,7 +86,7 @@ class PaX(Explainer):
     ) -> list[PositionalExplanation]:
         if split.site.kind != "embed":
             raise CovecError(f"pax moves tokens, which stand at embed: split the model there, not at {split.site}")
-        tokens = split.model.tokenize(inputs)
+        tokens = split.model.tokenize(inputs, reply=True)
         blank = self._blank(split.model)
         places = [self._places(item, row) for row, item in enumerate(tokens)]
         return [self._explained(split, item, moved, blank, target) for item, moved in zip(tokens, places, strict=True)]

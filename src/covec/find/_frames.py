@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from covec.errors import ExamplesError
 from covec.models.text import TextModel
-from covec.models.vocabulary import Vocabulary
+from covec.models.vocabulary import Vocabulary, ids_behind_space
 
 _ROUNDING = 1e-6  # of the largest eigenvalue or singular value
 _ROWS = 8192  # of the unembedding at once
@@ -82,10 +82,9 @@ class Frames:
 
     def tokens(self, word: str) -> list[int]:
         """The ids of `word` behind a space; a word without any is refused."""
-        ids = self.model.tokenizer(f" {word.strip()}", add_special_tokens=False)["input_ids"] if word.strip() else []
-        if not ids:
+        if not (ids := ids_behind_space(self.model.tokenizer, word)):
             raise ExamplesError(f"{word!r} is no token to {self.model.name}: give a word")
-        return list(ids)
+        return ids
 
     def word(self, word: str) -> Frame:
         """The whitened rows of its tokens."""

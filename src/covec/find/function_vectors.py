@@ -15,6 +15,7 @@ from covec.find._finder import Finder
 from covec.find._mediation import CONFIRMED, PROMPTS
 from covec.find._mediation import mediation as mediation
 from covec.find._rows import Labels
+from covec.models.plan import edits_in_force
 from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
@@ -63,7 +64,8 @@ class FunctionVectors(Finder):
         named = None if labels.pairs is None else tuple(None if one is None else str(one) for one in labels.pairs)
         inputs, answers = tuple(labels.columns["inputs"]), tuple(labels.columns["task"])
         examples = Examples(inputs, labels.positive, pairs=named, extra={"task": answers})
-        key = (model, examples.digest, self.prompts, self.confirmed)
+        state = model.fingerprint, edits_in_force(model.anatomy.body)
+        key = (model, state, examples.digest, self.prompts, self.confirmed)
         if key != getattr(self, "_key", None):  # a study asks for its sites in groups, and the heads are the same
             self._found = mediation(model, examples, prompts=self.prompts, confirmed=self.confirmed)
             self._key = key

@@ -89,15 +89,16 @@ def word_contrast(model: TextModel, words: Sequence[Any], positive: Sequence[boo
 def feature_vectors(
     model: TextModel, inputs: Sequence[Input], observable: Mapping[int, float], sites: Sequence[Site], width: int
 ) -> Float[Tensor, "s d"]:
-    """The gradient of an observable after `inputs` with respect to a shift of every token at each site (float32).
+    """The gradient of an observable after `inputs` with respect to a shift of all content at each site (float32).
 
     Attention patterns are constants. A shift that all tokens share reaches each head whole, for a pattern sums to one:
-    so this is the sum over all paths of products of weights, as the paper composes them.
+    so this is the sum over all paths of products of weights, as the paper composes them, less what heads take from the
+    first token and special ones, which are no content.
     """
     model.check_settled()
     shifts = [torch.zeros(width, dtype=torch.float32, device="cpu", requires_grad=True) for _ in sites]
     edits = [Add(site=site, shift=shift) for site, shift in zip(sites, shifts, strict=True)]
-    tokens, ids = model.tokenize(inputs, offsets=False), list(observable)
+    tokens, ids = model.tokenize(inputs, reply=True, offsets=False), list(observable)
     split, total = Split(model, "embed"), torch.zeros(len(sites), width)
     for rows in pack([len(item.ids) for item in tokens], TOKEN_BUDGET, model.together):
         batch = pad(tokens, rows, pad_id=model.pad_id, masked=not model.causal, device=model.device)

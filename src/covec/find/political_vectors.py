@@ -37,7 +37,8 @@ TECHNIQUES = ("difference", "pca", "probe")
 class PoliticalVectors(Finder):
     """An axis from one pole to the other, learned from pairs on one topic, so that topics cancel.
 
-    Each pair counts once, however many rows it has. `fit_axes` fits several axes and says how far they are confounded.
+    Each pair counts once, however many rows it has; the probe alone reads the rows. `fit_axes` fits several axes and
+    says how far they are confounded.
 
     Parameters
     ----------

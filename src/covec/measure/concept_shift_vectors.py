@@ -76,8 +76,8 @@ def concept_shift_vectors(
     Raises
     ------
     ExamplesError
-        Shapes differ, a number is not finite, there are fewer than two concepts or than four rows a concept, or nothing
-        was changed by the tuning.
+        Shapes differ, a number is not finite, there are fewer than two concepts or than four rows a concept, too few
+        of them differ, or nothing was changed by the tuning.
 
     References
     ----------
@@ -87,6 +87,12 @@ def concept_shift_vectors(
     before, after = before.double(), after.double()
     _check(before, after, concepts)
     first = np.random.default_rng(seed).permutation(len(before)) < len(before) // 2
+    for half in (before[first], after[~first]):
+        if (distinct := len(half.unique(dim=0))) < concepts:
+            raise ExamplesError(
+                f"half of the rows has {distinct} different ones for {concepts} concepts: give more inputs, or ask for "
+                "fewer concepts"
+            )
     clusters = KMeans(concepts, n_init=STARTS, random_state=seed).fit(before[first].numpy())
     labels = clusters.predict(before.numpy())
     centres = torch.from_numpy(clusters.cluster_centers_)

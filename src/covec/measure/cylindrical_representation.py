@@ -18,6 +18,7 @@ from covec.registry import method
 from covec.statistics.figure import Figure
 from covec.statistics.splits import lot
 
+_ROUNDING = 1e-6  # of the length of a difference: activations are float32
 POWERS = (2.0, -1.0)  # of sine and cosine in the law of steerability, as published
 
 
@@ -88,15 +89,19 @@ def cylindrical_representation(
     units = list(range(len(rows))) if groups is None else list(groups)
     if len(units) != len(rows) or len(set(units)) < 4:
         raise CovecError(f"{len(set(units))} groups for {len(rows)} differences: give one a row, and four at least")
+    axis = rows.mean(0)
+    if axis.norm() < _ROUNDING * rows.norm(dim=1).mean():
+        raise CovecError("the differences cancel, so that they share no axis: take them all from without to with")
     folds = _folds(units)
     cosines, rng = _cosines(rows, folds), np.random.default_rng(seed)
     drawn = [_cosines(rows * _signs(units, rng)[:, None], folds).mean() for _ in range(nulls)]
     low, high = _interval(cosines, units, rng)
     how = f"mean cosine with the axis of other folds, bootstrap; null: signs at random, {nulls} times"
     figure = Figure(float(cosines.mean()), low, high, float(np.mean(drawn)), len(rows), how)
-    axis = rows.mean(0)
     unit = torch.nn.functional.normalize(axis, dim=0)
-    across = torch.nn.functional.normalize(rows - (rows @ unit)[:, None] * unit, dim=1)
+    across = rows - (rows @ unit)[:, None] * unit
+    across[across.norm(dim=1) < _ROUNDING * rows.norm(dim=1)] = 0  # what lies on the axis has no part of its own
+    across = torch.nn.functional.normalize(across, dim=1)
     isotropic = torch.nn.functional.normalize(torch.from_numpy(rng.standard_normal(rows.shape)), dim=1)
     told = "effective rank of the parts across the axis; null: isotropic parts"
     rank = Figure(_effective_rank(across), null=_effective_rank(isotropic), n=len(rows), how=told)
@@ -133,8 +138,10 @@ def _signs(units: Sequence[Hashable], rng: np.random.Generator) -> Float[Tensor,
 
 
 def _effective_rank(rows: Float[Tensor, "n d"]) -> float:
-    """Exponential of the entropy of the shares of the variance along the principal axes."""
+    """Exponential of the entropy of the shares of the variance along the principal axes; 0 where there is none."""
     shares = torch.linalg.svdvals(rows).square()
+    if not shares.any():
+        return 0.0
     shares = shares[shares > 0] / shares.sum()
     return float((-(shares * shares.log()).sum()).exp())
 

@@ -97,6 +97,10 @@ def delta_activations(
     ----------
     Xu et al., "Delta Activations: A Representation for Finetuned Large Language Models", arXiv:2509.04442.
     """
+    if len(labels) != len(tuned) or not len(tuned):
+        raise ExamplesError(
+            f"{len(labels)} labels for {len(tuned)} models: give one each, and two models of two labels"
+        )
     vectors = torch.stack([delta(ModelPair(base, model), prompts, site=site) for model in tuned.values()])
     figure, p = silhouette(vectors, labels, permutations=permutations, seed=seed)
     return DeltaActivations(vectors, tuple(tuned), tuple(labels), figure, p)

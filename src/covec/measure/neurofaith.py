@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
+import torch
 from jaxtyping import Bool
 
+from covec.activations.split import Split
 from covec.edits.algebra import Replace
 from covec.errors import ExamplesError, ModelError
 from covec.models.positions import Position
@@ -101,7 +103,17 @@ def taxonomy(
     right, faithful, explained, decoded
         Whether each answer is right, its explanation faithful and the claimed bridge the true one, and whether the true
         bridge can be read from the model's state.
+
+    Raises
+    ------
+    ExamplesError
+        There is no answer, or they are of different numbers.
     """
+    if not len(right) == len(faithful) == len(explained) == len(decoded) > 0:
+        raise ExamplesError(
+            f"{len(right)} answers, {len(faithful)}, {len(explained)} and {len(decoded)} of what is known of each: "
+            "give one an answer, and an answer at least"
+        )
     kinds = Counter(map(_kind, right, faithful, explained, decoded))
     return {kind: count / len(right) for kind, count in kinds.most_common()}
 
@@ -127,10 +139,22 @@ def read_words(
     ----------
     count
         Words a site, the likeliest first.
+
+    Raises
+    ------
+    ModelError
+        A site is not of the stream, or the model has no unembedding.
     """
-    rows = model.capture(texts, sites, "last")
-    vocabulary = Vocabulary(model)
-    best = [vocabulary.logits(rows[site]).topk(count).indices for site in model.select(sites)]
+    Vocabulary(model)  # refuses models whose words are no directions of the stream
+    rows = model.capture(texts, _streams(model, sites, "final"), "last")
+    split, size = Split(model, "embed"), len(model.tokenizer)
+    best = []
+    with torch.no_grad():
+        for site, states in rows.rows.items():
+            last = states.to(model.device, model.dtype)
+            if site.kind != "final" and (norm := model.anatomy.taps.get(Site("final"))) is not None:
+                last = norm.module(last)
+            best.append(split.logits(last)[:, :size].topk(count).indices)
     said = [[model.tokenizer.batch_decode(ids[:, None]) for ids in site] for site in best]
     return [tuple(word.strip() for site in said for word in site[row]) for row in range(len(texts))]
 
@@ -183,12 +207,11 @@ def patchscope(
     return list(zip(*said, strict=True))
 
 
-def _streams(model: TextModel, into: str | Sequence[str]) -> tuple[Site, ...]:
-    sites = model.select(into)
-    if strange := [site for site in sites if site.kind not in ("embed", "resid")]:
-        raise ModelError(
-            f"a state of the stream is put into the stream, not at {strange[0]}: name embed or resid sites"
-        )
+def _streams(model: TextModel, chosen: str | Sequence[str], *more: str) -> tuple[Site, ...]:
+    """The sites that are chosen, all of the stream or of the kinds `more`."""
+    sites, kinds = model.select(chosen), ("embed", "resid", *more)
+    if strange := [site for site in sites if site.kind not in kinds]:
+        raise ModelError(f"{strange[0]} is no state of the stream: name sites of the kinds {', '.join(kinds)}")
     return sites
 
 
@@ -218,6 +241,8 @@ def agreement(claim: str, text: str) -> float:
     shorter, longer = sorted((claim, text), key=len)
     if not shorter:
         return 0.0
-    starts = {max(0, block.b - block.a) for block in SequenceMatcher(None, shorter, longer).get_matching_blocks()}
+    starts = {
+        max(0, block.b - block.a) for block in SequenceMatcher(None, shorter, longer, False).get_matching_blocks()
+    }
     stretches = (longer[start : start + len(shorter)] for start in starts)
-    return max(SequenceMatcher(None, shorter, stretch).ratio() for stretch in stretches)
+    return max(SequenceMatcher(None, shorter, stretch, False).ratio() for stretch in stretches)
