@@ -9,6 +9,7 @@ from covec.activations import jacobian
 from covec.activations.capture import read
 from covec.activations.jacobian import linearise
 from covec.activations.split import Split
+from covec.edits.algebra import Add
 from covec.errors import ModelError
 from covec.models.batching import pad
 from covec.models.sites import Site
@@ -85,3 +86,11 @@ def test_the_model_is_left_as_it_was(tiny: TextModel) -> None:
 def test_tokens_that_are_not_there_are_refused(tiny: TextModel, source: int, targets: range) -> None:
     with pytest.raises(ModelError, match="among which are not both"):
         linearise(tiny, ids(tiny), source, targets, [Site("embed")], Site("resid", 0))
+
+
+def test_no_edit_acts_on_a_part_as_if_it_were_the_text(tiny):
+    """At `last` it would act where the part ends that is run."""
+    ids = tiny.tokenize(["The hotel was clean and kind."])[0].ids
+    site = Site("resid", 0)
+    with tiny.edit(Add(site=site, shift=torch.ones(tiny.width))), pytest.raises(ModelError, match=r"leave model\.edit"):
+        linearise(tiny, ids, 1, range(2, 3), [site], Site("resid", 1))
