@@ -78,9 +78,7 @@ def linearise(
     """
     model.check_settled()
     if edits_in_force(model.anatomy.body):
-        raise ModelError(
-            "a text is read in parts, whose ends edits would take for its own: leave model.edit(...)"
-        )
+        raise ModelError("a text is read in parts, whose ends edits would take for its own: leave model.edit(...)")
     if not (0 <= source < len(ids) and 0 <= targets.start < targets.stop <= len(ids)):
         raise ModelError(f"the text has {len(ids)} tokens, among which are not both {source} and {targets}")
     first, past = _before(model, ids[: min(source, targets.start)], at_once)
