@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from covec.worlds import facts, grammar, leanings, records, small
+from covec.worlds import facts, grammar, leanings, records, shapes, small
 
-WORLDS = {world.__name__.rpartition(".")[2]: world.trained for world in (facts, grammar, leanings, records)}
+WORLDS = {world.__name__.rpartition(".")[2]: world.trained for world in (facts, grammar, leanings, records, shapes)}
 
 
 def main(names: list[str]) -> None:
