@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covec.concepts.examples import Examples
+from covec.edits.algebra import Add
 from covec.errors import CovecError, ExamplesError, ModelError
 from covec.find._frames import nearest
 from covec.find.frame_representation import Frame, FrameRepresentation, Frames, guided
+from covec.models.positions import Position
 from covec.models.sites import Site
 from covec.models.text import TextModel
 
@@ -85,6 +87,13 @@ def test_one_candidate_is_greedy_decoding_and_more_lead_to_the_concept(tiny: Tex
         with torch.no_grad():
             hidden = tiny.anatomy.body(input_ids=torch.tensor([ids]), use_cache=False)[0][0]
         assert one.total == pytest.approx(float(concept.projections(concept.along(hidden)).sum()), abs=1e-2)
+
+
+def test_edits_in_force_are_refused_for_each_step_would_be_a_text_to_them(tiny: TextModel) -> None:
+    edit = Add(site=Site("resid", 0), position=Position("last"), shift=torch.ones(tiny.width))
+    concept = nearest(torch.randn(tiny.width, 2, generator=torch.Generator().manual_seed(0)))
+    with tiny.edit(edit), pytest.raises(ModelError, match="a text is read in parts"):
+        guided(tiny, PROMPTS[:1], concept, max_new_tokens=2)
 
 
 def test_each_step_takes_the_candidate_after_which_the_total_is_largest(tiny: TextModel) -> None:

@@ -11,7 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from covec.activations.capture import forward
+from covec.errors import ModelError
 from covec.models.batching import Batch
+from covec.models.plan import edits_in_force
 from covec.models.positions import Layout
 from covec.models.text import TextModel
 
@@ -23,6 +25,12 @@ _NAMES = ("cache", "past_key_values")  # the later version also knows the earlie
 def can_go_on(model: TextModel) -> bool:
     """Whether a pass can begin behind another: a recurrent state, unlike keys and values, is changed by each."""
     return model.causal and not any(site.kind == "mixer" for site in model.sites)
+
+
+def check_free(model: TextModel) -> None:
+    """Refuse edits in force: they would take the end of each part of a text for the end of the whole."""
+    if edits_in_force(model.anatomy.body):
+        raise ModelError("a text is read in parts, whose ends edits would take for its own: leave model.edit(...)")
 
 
 def go_on(

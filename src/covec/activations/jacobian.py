@@ -16,11 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from covec.activations.capture import forward, read
-from covec.activations.continuing import Past, can_go_on, following, go_on, repeat
+from covec.activations.continuing import Past, can_go_on, check_free, following, go_on, repeat
 from covec.errors import ModelError
 from covec.models.anatomy import Tap
 from covec.models.batching import Batch
-from covec.models.plan import edits_in_force
 from covec.models.sites import Site
 from covec.models.taps import by_token, hook
 from covec.models.text import TextModel
@@ -77,8 +76,7 @@ def linearise(
         A token is not in the text; or edits are in force, which would take the part that is run for the whole text.
     """
     model.check_settled()
-    if edits_in_force(model.anatomy.body):
-        raise ModelError("a text is read in parts, whose ends edits would take for its own: leave model.edit(...)")
+    check_free(model)
     if not (0 <= source < len(ids) and 0 <= targets.start < targets.stop <= len(ids)):
         raise ModelError(f"the text has {len(ids)} tokens, among which are not both {source} and {targets}")
     first, past = _before(model, ids[: min(source, targets.start)], at_once)

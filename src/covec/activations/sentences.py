@@ -67,10 +67,10 @@ class SentenceEncoder:
         return self.model.capture(self._cut(texts), self.site, self.position)[self.site]
 
     def _cut(self, texts: Sequence[str]) -> Sequence[str]:
-        """The texts, those that are longer than what is read up to there."""
+        """The texts, those that are longer than what is read up to there; none has more tokens than bytes."""
         tokenizer = self.model.tokenizer
         room = min(LONGEST, self.model.context or LONGEST) - len(tokenizer("", verbose=False)["input_ids"])
-        if isinstance(texts, str) or max(map(len, texts), default=0) <= room:  # no text has more tokens than letters
+        if isinstance(texts, str) or max((len(text.encode()) for text in texts), default=0) <= room:
             return texts
         ends = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         spans = ends["offset_mapping"]

@@ -80,7 +80,7 @@ def localise(
     scores, centred = vector.score(rows).double().numpy(), (rows - middle).double().numpy()
     tail = SuperActivators(vector.threshold)
     local = tail.local_vectors(scores, offsets, centred, top=top)
-    local /= np.linalg.norm(local, axis=1, keepdims=True)
+    local /= np.maximum(np.linalg.norm(local, axis=1, keepdims=True), 1e-12)
     lengths = np.linalg.norm(centred, axis=1)
     cosines = (centred * np.repeat(local, np.diff(offsets), axis=0)).sum(1) / np.maximum(lengths, 1e-12)
     several = []

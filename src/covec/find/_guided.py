@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from covec.activations.continuing import can_go_on, go_on, keep, repeat
+from covec.activations.continuing import can_go_on, check_free, go_on, keep, repeat
 from covec.activations.split import Split
 from covec.errors import ExamplesError, ModelError
 from covec.find._frames import Frame
@@ -51,13 +51,14 @@ def guided(
     ExamplesError
         No token is asked for, or no candidate.
     ModelError
-        The model does not continue texts, or keeps a recurrent state.
+        The model does not continue texts, keeps a recurrent state, or edits are in force.
     """
     if candidates < 1 or max_new_tokens < 1:
         raise ExamplesError(f"guided texts need a candidate and a token, not {candidates} and {max_new_tokens}")
     if not model.generates or not can_go_on(model):
         raise ModelError(f"{model.name} does not continue texts from cached keys and values: load another model")
     model.check_settled()
+    check_free(model)
     found = []
     with progress(f"writing {len(prompts)} texts", len(prompts)) as bar, torch.no_grad():
         for prompt in model.tokenize(prompts, reply=True, offsets=False):
