@@ -116,7 +116,9 @@ def generate(
 def _fits(model: TextModel, tokens: Sequence[Tokenized], new: int) -> None:
     longest = max((len(item.ids) for item in tokens), default=0)
     if model.context is not None and longest + new > model.context:
-        raise ExamplesError(f"a prompt of {longest} tokens and {new} new ones exceed the model's context of {model.context} tokens")
+        raise ExamplesError(
+            f"a prompt of {longest} tokens and {new} new ones exceed the model's context of {model.context} tokens"
+        )
 
 
 def _looks_back(model: TextModel, options: dict[str, Any]) -> bool:
