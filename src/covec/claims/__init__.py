@@ -79,9 +79,8 @@ class Claim:
         return tuple(figure for figure in self.figures if figure.rule != SHOWN)
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.id}: {'holds' if self.passed else 'fails here'}, {self.seconds:.0f} s ({self.processor_seconds:.0f} s of processor time)"
-        ]
+        outcome = "holds" if self.passed else "fails here"
+        lines = [f"{self.id}: {outcome}, {self.seconds:.0f} s ({self.processor_seconds:.0f} s of processor time)"]
         for figure in self.figures:
             holds = "   " if figure.rule == SHOWN else "yes" if figure.holds else "NO "
             lines.append(f"  {holds}  {figure.name}: {figure.beside}; {figure.rule}")
