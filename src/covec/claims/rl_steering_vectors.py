@@ -1,9 +1,9 @@
 """Vectors trained by reward: one of them does most of what adapters of all weights do (2509.06608).
 
 The embedded model is asked for a sum in one number, and rewarded where what it writes begins with a digit: 16% of what
-it writes by itself does, and hardly any after the prompt of the card in another form. It trains edits, and may take
-five minutes; the model runs in bfloat16. That a number comes is not that it is the right one: how often it is stands
-beside. Adapters are of rank 4, in all linear maps of all blocks, and see as many samples.
+it writes by itself does. After the card's plain form, `Reply with one number: a+b=`, 94% does, too much to learn from.
+It trains edits, and may take five minutes; the model runs in bfloat16. That a number comes is not that it is the right
+one: how often it is stands beside. Adapters are of rank 4, in all linear maps of all blocks, and see as many samples.
 """
 
 from __future__ import annotations
