@@ -17,6 +17,7 @@ from covec.checks.edits import LAWS, OF_STRENGTHS, edit_checks, edit_classes, it
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Add, Edit
 from covec.errors import CovecError
+from covec.models.plan import Pass
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -182,10 +183,16 @@ def test_one_call_checks_an_edit_and_names_the_law_it_breaks() -> None:
 
 def test_a_class_of_edits_that_nothing_makes_is_found() -> None:
     class Unmade(Edit):
+        def apply(self, h: Tensor, context: Pass) -> Tensor:
+            return h
+
+    class Abstract(Edit):
         pass
 
-    Unmade.__module__ = "covec.edits.elsewhere"
+    for kind in (Unmade, Abstract):
+        kind.__module__ = "covec.edits.elsewhere"
     assert Unmade in edit_classes()
+    assert Abstract not in edit_classes()
     with pytest.raises(AssertionError, match="MAKERS how Unmade is made"):
         it_is_made_somewhere(Unmade)
     Unmade.__module__ = __name__
