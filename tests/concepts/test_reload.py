@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from concepts import reloaded
 from covec import registry
 from covec.checks.model_finders import world as with_words
+from covec.checks.steering import with_columns
 from covec.concepts.bank import Bank, load_bank
 from covec.concepts.vector import ConceptVector
 from covec.steer import steerings
@@ -47,7 +49,8 @@ def everything(world):
     """A vector of every method that gives one."""
     vectors = [found(world, name) for name in registry.names("find")]
     for name in steerings():
-        vectors += registry.get("steer", name)().fit(world.model, world.examples).vectors.values()
+        learned = registry.get("steer", name)().fit(world.model, with_columns(world).examples).vectors
+        vectors += [replace(one, name=f"{name} {one.name}") for one in learned.values()]
     return Bank(vectors)
 
 
@@ -76,5 +79,8 @@ def test_a_fresh_process_scores_and_steers_alike_to_the_bit(everything, world, t
 def test_edits_are_felt(everything, world):
     plain = world.model.capture(list(world.neutral[:6]), sites=["final"], position="last")["final"]
     bits = plain.view(torch.int32).tolist()
-    for _, _, logits in reloaded.answers(everything, world).values():
-        assert all(steered != bits for steered in logits)
+    ends = min(len(item.ids) for item in world.model.tokenize(list(world.neutral[:6])))
+    for name, (_, _, logits) in reloaded.answers(everything, world).items():
+        where = everything[name].write_position.select
+        if not (where.isdecimal() and int(where) >= ends):  # ActAdd's further vectors stand behind these texts
+            assert all(steered != bits for steered in logits), name

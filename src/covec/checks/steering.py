@@ -40,12 +40,16 @@ class Subject:
 
 @lru_cache(maxsize=4)
 def world(read: bool, seed: int = 0) -> Toy:
-    """A toy, the same in every law, with texts enough for probes that must be reliable.
+    """A toy, the same in every law, with texts enough for probes that must be reliable."""
+    return with_columns(toy(seed, read=read, texts=192))
 
-    Its examples carry what some methods ask for: each text with good words has one with bad ones beside it, and a good
-    word as its answer; the concept's name is in words that the toy knows.
+
+def with_columns(made: Toy) -> Toy:
+    """A toy whose examples carry what some methods ask for.
+
+    Each text with good words has one with bad ones beside it, and a good word as its answer; the concept's name is in
+    words that the toy knows.
     """
-    made = toy(seed, read=read, texts=192)
     given, count = made.examples, len(made.examples) // 2
     pairs = tuple(f"pair {row % count}" for row in range(2 * count))
     answers = tuple(GOOD[row % count % len(GOOD)] for row in range(2 * count))

@@ -65,8 +65,8 @@ class Detections(list[Detection]):
     """Detections in a list, texts outer and vectors inner; a notebook draws them."""
 
     def to_json(self) -> dict[str, Any]:
-        """The document that `covec detect --json` prints."""
-        return {"results": [detection.to_json() for detection in self]}
+        """The document that `covec detect --json` prints where there are no rules."""
+        return {"results": [detection.to_json() for detection in self], "reasoned": []}
 
     def _repr_html_(self) -> str:
         return "".join(detection._repr_html_() for detection in self)

@@ -144,7 +144,7 @@ CASES = {
     "bzip2": (bz2.compress(GOOD), "not a safetensors"),
     "tar": (b"data.pkl".ljust(512, b"\x00") + PICKLE.ljust(512, b"\x00"), "not a safetensors"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(64), "not a safetensors"),
-    "gguf": (b"GGUF\x03\x00\x00\x00" + bytes(64), "not a safetensors"),
+    "gguf": (b"GGUF\x03\x00\x00\x00" + bytes(64), "no valid control vector"),
     "parquet": (b"PAR1" + bytes(60) + b"PAR1", "not a safetensors"),
     "pickle-behind-a-header": (framed('{"__metadata__": {"format": "pt"}}', PICKLE), "holds other tensors"),
     "text": (b"positive,negative\nyes,no\n" * 9, "not a safetensors"),
