@@ -10,7 +10,8 @@ from covec.concepts.examples import Examples
 from covec.edits.algebra import ToProbability
 from covec.errors import CovecError
 from covec.models.text import TextModel
-from covec.steer.scav import Scav, calibrated, probe
+from covec.steer._probes import calibrated, probe
+from covec.steer.scav import Scav
 from covec.worlds.toys import toy
 
 

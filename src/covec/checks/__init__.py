@@ -116,21 +116,9 @@ def check_vector(vector: ConceptVector, expected_failures: Expected = None) -> N
 
 def all_checks() -> list[Check]:
     """Every check of every method that is registered, those of other packages too, and of covec's edits and vectors."""
-    from covec.checks import (
-        aggregators,
-        edits,
-        explainers,
-        finders,
-        measures,
-        model_finders,
-        namers,
-        steering,
-        training,
-        vectors,
-    )
+    from covec.checks._rooms import ROOMS
 
-    rooms = (finders, model_finders, edits, training, aggregators, namers, explainers, steering, measures, vectors)
-    return [check for room in rooms for check in room.discovered()]
+    return [check for _, _, room in ROOMS for check in room.discovered()]
 
 
 def _run(checks: Iterable[Check]) -> None:

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from covec import registry
-from covec.checks import (
-    aggregators,
-    edits,
-    explainers,
-    finders,
-    measures,
-    model_finders,
-    namers,
-    steering,
-    training,
-    vectors,
-)
 from covec.checks._check import Law, title, words
+from covec.checks._rooms import ROOMS
 from covec.checks.expected import EDITS, SCIKIT_LEARN
 
 _HEAD = """# The contract
@@ -29,24 +16,13 @@ every law below, in every run of the tests. A method of your own is held to them
 [adding a method](adding-a-method.md). Whoever cannot keep a law is named beside it with the reason, and fails the tests
 once it keeps it after all.
 """
-_ROOMS: tuple[tuple[str, str, Iterable[Law]], ...] = (
-    ("find", "Finders", finders.LAWS),
-    ("find", "Finders that read a model", model_finders.LAWS),
-    ("edit", "Edits", (*edits.LAWS, *edits.OF_STRENGTHS)),
-    ("training", "Edits that are trained", training.LAWS),
-    ("detect", "Aggregators", aggregators.LAWS),
-    ("name", "Ways to name", namers.LAWS),
-    ("explain", "Explainers", explainers.LAWS),
-    ("steer", "Ways to steer", steering.LAWS),
-    ("measure", "Measures", measures.LAWS),
-    ("vector", "Concept vectors", vectors.LAWS),
-)
 
 
 def markdown() -> str:
     """The page."""
     parts = [_HEAD]
-    for verb, heading, laws in _ROOMS:
+    for verb, heading, room in ROOMS:
+        laws = (*room.LAWS, *getattr(room, "OF_STRENGTHS", ()))
         rows = "\n".join(f"| {title(law)} | {words(law)} |{_cannot(verb, law)} |" for law in laws)
         parts.append(f"## {heading}\n\n| law | which says | but |\n| --- | --- | --- |\n{rows}\n")
     rows = "\n".join(f"| `{name}` | {reason} |" for name, reason in SCIKIT_LEARN.items())

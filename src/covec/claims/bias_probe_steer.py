@@ -29,8 +29,8 @@ from covec.models.vocabulary import Vocabulary
 from covec.statistics.auroc import auroc
 from covec.statistics.figure import Figure
 from covec.statistics.splits import folds
+from covec.steer._probes import probe
 from covec.steer.bias_probe_steer import BiasProbeSteer
-from covec.steer.scav import probe
 
 RISE, REDUCED_BY, RANDOM, DEAR = 0.15, 0.2, 0.05, 1.1  # the numbers of the rules
 STRENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)

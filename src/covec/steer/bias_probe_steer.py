@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-import torch
+from jaxtyping import Bool, Float
 
-from covec.concepts.bank import Bank
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Add, Edit, Gate
@@ -24,9 +23,8 @@ from covec.progress import Progress, silent
 from covec.registry import method
 from covec.statistics.auroc import auroc
 from covec.statistics.figure import Figure
-from covec.statistics.splits import split
-from covec.steer._steering import Steering, provenance
-from covec.steer.scav import calibrated, probe
+from covec.steer._probes import probed
+from covec.steer._steering import Steering
 
 
 @method("bias-probe-steer", verb="steer", needs="model", card="bias-probe-steer")
@@ -68,27 +66,16 @@ class BiasProbeSteer(Steering):
     def fit(self, model: TextModel, examples: Examples, *, progress: Progress = silent) -> Self:
         if not 0 <= self.threshold < 1:
             raise CovecError(f"a threshold is a probability from 0 to below 1, not {self.threshold}")
-        common = provenance(model, examples, self.entry)
-        parts = split(
-            examples.keys,
-            examples.labels,
-            groups=examples.groups,
-            pairs=examples.pairs,
-            fixed=examples.splits,
+        self.vectors = probed(
+            model,
+            examples,
+            self.sites,
+            _area,
+            entry=self.entry,
+            inverse_ridge=self.inverse_ridge,
             seed=self.seed,
+            progress=progress,
         )
-        held_out = np.concatenate([parts.validation, parts.test])
-        labels, unseen = examples.labels[parts.train], examples.labels[held_out]
-        rows = model.capture(examples.inputs, self.sites, "last", progress=progress)
-        vectors = []
-        for site in rows.sites:
-            X = rows[site][parts.train]
-            w, b = probe(X, labels, self.inverse_ridge)
-            logits = (rows[site][held_out].double() @ w + b).numpy()
-            area = Figure(float(auroc(logits, unseen)), null=0.5, n=len(unseen), how="AUROC on held-out rows")
-            means = (X[torch.from_numpy(labels == sign)].mean(0) for sign in (True, False))
-            vectors.append(calibrated(f"{examples.name}/{site}", site, w, b, *means, figures={"auroc": area}, **common))
-        self.vectors = Bank(vectors)
         return self
 
     def edits(self, strength: float = 1.0) -> tuple[Edit, ...]:
@@ -116,3 +103,7 @@ class BiasProbeSteer(Steering):
         # What is steered away from is the lack of the concept, whose log-odds are minus those of the concept.
         score = ((-level if raised else level) - offset) / slope
         return Gate.of(vector, threshold=score, above=not raised)
+
+
+def _area(logits: Float[np.ndarray, "m"], labels: Bool[np.ndarray, "m"]) -> dict[str, Figure]:
+    return {"auroc": Figure(float(auroc(logits, labels)), null=0.5, n=len(labels), how="AUROC on held-out rows")}

@@ -7,17 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
-import torch
-from jaxtyping import Bool, Float
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from torch import Tensor
-
-from covec.concepts.bank import Bank
 from covec.concepts.examples import Examples
 from covec.concepts.vector import ConceptVector
 from covec.edits.algebra import Edit
@@ -27,8 +18,8 @@ from covec.models.text import TextModel
 from covec.progress import Progress, silent
 from covec.registry import method
 from covec.statistics.intervals import accuracy_figure
-from covec.statistics.splits import split
-from covec.steer._steering import Steering, provenance
+from covec.steer._probes import probed
+from covec.steer._steering import Steering
 
 
 @method("scav", verb="steer", needs="model", card="scav")
@@ -72,29 +63,16 @@ class Scav(Steering):
             raise CovecError(
                 f"{self.entry.name} raises the concept to a probability between 0.5 and 1, not {self.probability}"
             )
-        parts = split(
-            examples.keys,
-            examples.labels,
-            groups=examples.groups,
-            pairs=examples.pairs,
-            fixed=examples.splits,
+        self.vectors = probed(
+            model,
+            examples,
+            self.sites,
+            lambda logits, labels: {"accuracy": accuracy_figure(logits, labels, null=0.5, seed=self.seed)},
+            entry=self.entry,
+            inverse_ridge=self.inverse_ridge,
             seed=self.seed,
+            progress=progress,
         )
-        held_out = np.concatenate([parts.validation, parts.test])
-        labels, unseen = examples.labels[parts.train], examples.labels[held_out]
-        rows = model.capture(examples.inputs, self.sites, "last", progress=progress)
-        common = provenance(model, examples, self.entry)
-        vectors = []
-        with progress("fitting probes", len(rows.sites)) as bar:
-            for site in rows.sites:
-                X = rows[site][parts.train]
-                w, b = probe(X, labels, self.inverse_ridge)
-                logits = (rows[site][held_out].double() @ w + b).numpy()
-                figures = {"accuracy": accuracy_figure(logits, unseen, null=0.5, seed=self.seed)}
-                means = (X[torch.from_numpy(labels == sign)].mean(0) for sign in (True, False))
-                vectors.append(calibrated(f"{examples.name}/{site}", site, w, b, *means, figures=figures, **common))
-                bar.advance()
-        self.vectors = Bank(vectors)
         return self
 
     def edits(self, strength: float = 1.0) -> tuple[Edit, ...]:
@@ -121,31 +99,3 @@ class Scav(Steering):
                 f"{best.figures['accuracy'].value:.0%}): give more examples, or lower `reliable`"
             )
         return kept
-
-
-def probe(
-    X: Float[Tensor, "n d"], labels: Bool[np.ndarray, "n"], inverse_ridge: float
-) -> tuple[Float[Tensor, "d"], float]:
-    """Weights and intercept, for raw activations, of a logistic regression on standardised ones (float64)."""
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=inverse_ridge, max_iter=10_000))
-    scaler, regression = (step for _, step in model.fit(X.double().numpy(), labels).steps)
-    w = regression.coef_[0] / scaler.scale_
-    return torch.from_numpy(w), float(regression.intercept_[0] - w @ scaler.mean_)
-
-
-def calibrated(
-    name: str,
-    site: Site,
-    w: Float[Tensor, "d"],
-    b: float,
-    mean_positive: Float[Tensor, "d"],
-    mean_negative: Float[Tensor, "d"],
-    **others: Any,
-) -> ConceptVector:
-    """The probe sigmoid(w . h + b) as a concept vector: its calibration and threshold are the probe's own."""
-    vector = ConceptVector.from_direction(name, site, w, mean_positive, mean_negative)
-    length = float(w.norm())
-    slope, offset = length * vector.scale, b - length * vector.intercept
-    return ConceptVector(
-        name, vector.parts, calibration=(slope, offset), threshold=-offset / slope, operation="to-probability", **others
-    )
